@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef PICO_DATADIR
+#define PICO_DATADIR "/usr/local/share/pico"
+#endif
+
+bool cmd_quiet, cmd_help, cmd_version;
+
+static const char *name = "pico";
+
+/* A closed standard descriptor must not become somebody's file: occupy it with
+   something whose use fails. */
+static void
+guard_descriptors(void)
+{
+	int fd, got;
+
+	for (fd = 0; fd <= 2; fd++) {
+		if (fcntl(fd, F_GETFD) != -1 || errno != EBADF)
+			continue;
+		got = open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+		if (got >= 0 && got != fd)
+			(void)close(got);
+	}
+}
+
+int
+cmd_start(const struct cmd *c, const struct pico_opt *table, int argc,
+    char **argv)
+{
+	struct pico_err err = {0};
+	int first;
+
+	name = c->name;
+	guard_descriptors();
+	first = pico_options(table, argc, argv, &err);
+	if (first < 0)
+		cmd_die(&err);
+	if (cmd_help) {
+		(void)printf("usage: %s %s\n%s\n\n", c->name, c->synopsis,
+		    c->about);
+		pico_options_help(table, stdout);
+		exit(cmd_finish(0));
+	}
+	if (cmd_version) {
+		(void)printf("%s (pico) %s\n", c->name, PICO_VERSION);
+		exit(cmd_finish(0));
+	}
+	return first;
+}
+
+static void
+say(const char *msg)
+{
+	cmd_progress_end();
+	(void)fflush(stdout);	/* keep the order where both are one file */
+	(void)fprintf(stderr, "%s: %s\n", name, msg);
+}
+
+void
+cmd_report(const struct pico_err *err)
+{
+	say(err->msg);
+}
+
+void
+cmd_die(const struct pico_err *err)
+{
+	say(err->msg);
+	exit(err->status != PICO_OK ? err->status : PICO_ERROR);
+}
+
+void
+cmd_usage(const char *fmt, ...)
+{
+	char msg[500];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(msg, sizeof msg, fmt, ap);
+	va_end(ap);
+	say(msg);
+	exit(PICO_USAGE);
+}
+
+void
+cmd_warn(const char *fmt, ...)
+{
+	char msg[500];
+	va_list ap;
+
+	if (cmd_quiet)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(msg, sizeof msg, fmt, ap);
+	va_end(ap);
+	say(msg);
+}
+
+int
+cmd_finish(int status)
+{
+	cmd_progress_end();
+	errno = 0;
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		(void)fprintf(stderr, "%s: write error on standard output: "
+		    "%s\n", name, strerror(errno != 0 ? errno : EIO));
+		return status == 0 ? PICO_ERROR : status;
+	}
+	return status;
+}
+
+const char *
+cmd_model(const char *opt)
+{
+	static const char installed[] = PICO_DATADIR "/default.gguf";
+	const char *env = getenv("PICO_MODEL");
+
+	if (opt != NULL)
+		return opt;
+	if (env != NULL && *env != '\0')
+		return env;
+	if (access(installed, R_OK) == 0)
+		return installed;
+	cmd_usage("no model: give one with -m FILE or in $PICO_MODEL "
+	    "(no default is installed at '%s')", installed);
+}
+
+int
+cmd_open(const char *operand, const char **for_messages)
+{
+	struct stat st;
+	struct pico_err err = { .status = PICO_ERROR };
+	int fd;
+
+	if (strcmp(operand, "-") == 0) {
+		*for_messages = "standard input";
+		return STDIN_FILENO;
+	}
+	*for_messages = operand;
+	fd = open(operand, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+		(void)close(fd);
+		fd = -1;
+		errno = EISDIR;
+	}
+	if (fd < 0) {
+		(void)snprintf(err.msg, sizeof err.msg, "cannot open '%s': %s",
+		    operand, strerror(errno));
+		cmd_die(&err);
+	}
+	return fd;
+}
+
+char *
+cmd_read_all(int fd, const char *for_messages, size_t *n)
+{
+	struct pico_err err = { .status = PICO_ERROR };
+	size_t cap = 0;
+	char *buf = NULL, *p;
+	ssize_t k;
+
+	*n = 0;
+	for (;;) {
+		if (*n == cap) {
+			cap = cap > 0 ? cap * 2 : 65536;
+			p = realloc(buf, cap);
+			if (p == NULL) {
+				(void)snprintf(err.msg, sizeof err.msg,
+				    "%s: no memory for %zu bytes of text",
+				    for_messages, cap);
+				cmd_die(&err);
+			}
+			buf = p;
+		}
+		k = read(fd, buf + *n, cap - *n);
+		if (k == 0)
+			return buf;
+		if (k > 0) {
+			*n += (size_t)k;
+		} else if (errno != EINTR) {
+			(void)snprintf(err.msg, sizeof err.msg,
+			    "read error on %s: %s", for_messages,
+			    strerror(errno));
+			cmd_die(&err);
+		}
+	}
+}
+
+int
+cmd_seed(const char *arg, void *data, struct pico_err *err)
+{
+	uint64_t *seed = data;
+	int64_t v;
+	FILE *f;
+
+	if (strcmp(arg, "random") == 0) {
+		f = fopen("/dev/urandom", "rb");
+		if (f == NULL || fread(seed, sizeof *seed, 1, f) != 1) {
+			err->status = PICO_ERROR;
+			(void)snprintf(err->msg, sizeof err->msg,
+			    "cannot read /dev/urandom: %s", strerror(errno));
+			if (f != NULL)
+				(void)fclose(f);
+			return -1;
+		}
+		(void)fclose(f);
+		*seed >>= 1;	/* so that -s takes it back */
+		return 0;
+	}
+	if (pico_parse_int(arg, 0, INT64_MAX, &v, err) < 0)
+		return -1;
+	*seed = (uint64_t)v;
+	return 0;
+}
+
+static bool progress_shown;
+
+void
+cmd_progress(const char *what, uint64_t done, uint64_t total)
+{
+	static double start, last;
+	static const char *of;
+	static int tty = -1;
+	double now;
+
+	if (cmd_quiet)
+		return;
+	if (tty < 0)
+		tty = isatty(STDERR_FILENO);
+	if (!tty)
+		return;
+	now = pico_seconds();
+	if (of != what) {
+		of = what;
+		start = now;
+		last = now + 0.8;	/* first line after a second */
+		return;
+	}
+	if (now - last < 0.2)
+		return;
+	last = now;
+	if (total > 0)
+		(void)fprintf(stderr, "\r%s: %s %llu of %llu, %.0f s\033[K",
+		    name, what, (unsigned long long)done,
+		    (unsigned long long)total, now - start);
+	else
+		(void)fprintf(stderr, "\r%s: %s %llu, %.0f s\033[K", name,
+		    what, (unsigned long long)done, now - start);
+	progress_shown = true;
+}
+
+void
+cmd_progress_end(void)
+{
+	if (progress_shown)
+		(void)fputs("\r\033[K", stderr);
+	progress_shown = false;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* What every program does alike: options, messages, exit status. */
+#ifndef PICO_CMD_H
+#define PICO_CMD_H
+
+#include "../lib/pico.h"
+
+struct cmd {
+	const char *name;	/* "pico-tokenize" */
+	const char *synopsis;	/* "[-l | -0] [-m model] [file ...]" */
+	const char *about;	/* one line */
+};
+
+extern bool cmd_quiet;
+extern bool cmd_help, cmd_version;
+
+/* The last rows of every option table. */
+#define CMD_OPTIONS \
+	{ 'q', "quiet", PICO_OPT_FLAG, &cmd_quiet, NULL, \
+	    "no warnings, no progress", 0, 0, NULL }, \
+	{ 'h', "help", PICO_OPT_FLAG, &cmd_help, NULL, \
+	    "this text", 0, 0, NULL }, \
+	{ 'V', "version", PICO_OPT_FLAG, &cmd_version, NULL, \
+	    "print the version", 0, 0, NULL }, \
+	{ 0, NULL, PICO_OPT_END, NULL, NULL, NULL, 0, 0, NULL }
+
+/* To be called first: parses, answers -h and -V, exits 2 on a usage error.
+   Returns the index of the first operand. */
+int cmd_start(const struct cmd *c, const struct pico_opt *table, int argc,
+    char **argv);
+/* Prints "name: message" and exits with err->status. */
+_Noreturn void cmd_die(const struct pico_err *err);
+_Noreturn void cmd_usage(const char *fmt, ...)
+    __attribute__((format(printf, 1, 2)));
+/* Prints "name: message" and goes on; silent with -q. */
+void cmd_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* As cmd_die, but goes on; not silenced: for --keep-going. */
+void cmd_report(const struct pico_err *err);
+/* Flushes stdout; a failed write turns status 0 into 1. Returns the status. */
+int cmd_finish(int status);
+
+/* -m, $PICO_MODEL, the installed default; exits 2 with advice if none. */
+const char *cmd_model(const char *opt);
+
+/* Opens an input operand ("-" is stdin); exits 1 if it cannot. *name is for
+   messages. */
+int cmd_open(const char *operand, const char **name);
+/* Reads a descriptor to its end; the caller frees. Exits 1 on a fault. */
+char *cmd_read_all(int fd, const char *name, size_t *n);
+/* For `-s`: a whole number or "random". Data is a uint64_t. */
+int cmd_seed(const char *arg, void *data, struct pico_err *err);
+
+/* A one-line progress on stderr, if that is a terminal and the work has taken
+   more than a second. `done` of `total`; total 0: not known. */
+void cmd_progress(const char *what, uint64_t done, uint64_t total);
+/* Erases it. */
+void cmd_progress_end(void);
+
+#endif

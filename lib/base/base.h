@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* The ground floor: errors, memory, numbers, files, threads. Private to lib/. */
+#ifndef PICO_BASE_H
+#define PICO_BASE_H
+
+#include <stdarg.h>
+#include <stdatomic.h>
+
+#include "../pico.h"
+
+/* Functions whose misuse has cost other programs dearly. */
+#pragma GCC poison strcpy strcat sprintf vsprintf gets atoi atol atof strtok
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "pico reads little-endian files in place and needs such a machine"
+#endif
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* ---- errors (err.c) ---- */
+
+/* Fills in *err (status PICO_ERROR) and returns -1. Control bytes in the
+   message are escaped. Keeps the first of several errors. err may be NULL. */
+int fail(struct pico_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The same with status PICO_USAGE. */
+int fail_usage(struct pico_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The same with ": " and the text of errno. */
+int fail_errno(struct pico_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* For %s: an escaped copy of at most 60 bytes of a string, in one of eight
+   rotating buffers of this thread. */
+const char *show(const char *p, size_t n);
+static inline const char *show_str(struct pico_str s) { return show(s.p, s.n); }
+
+/* ---- memory (mem.c) ---- */
+
+/* False if the result does not fit. */
+static inline bool mul_u64(uint64_t a, uint64_t b, uint64_t *r)
+{
+	return !__builtin_mul_overflow(a, b, r);
+}
+static inline bool add_u64(uint64_t a, uint64_t b, uint64_t *r)
+{
+	return !__builtin_add_overflow(a, b, r);
+}
+
+/* n * size zeroed bytes, or NULL and an error that names `what` and the bytes
+   wanted. n * size = 0 gives a valid pointer. free() it. */
+void *mem_new(uint64_t n, uint64_t size, const char *what,
+    struct pico_err *err);
+/* Makes room for at least `need` elements in a growing array; keeps contents.
+   Doubles, so that appending is linear. */
+int mem_grow(void *arrayp, size_t *cap, size_t need, size_t size,
+    const char *what, struct pico_err *err);
+
+/* ---- bytes in little-endian files, any alignment ---- */
+
+static inline uint16_t get_u16(const void *p)
+{
+	uint16_t v;
+	__builtin_memcpy(&v, p, sizeof v);
+	return v;
+}
+static inline uint32_t get_u32(const void *p)
+{
+	uint32_t v;
+	__builtin_memcpy(&v, p, sizeof v);
+	return v;
+}
+static inline uint64_t get_u64(const void *p)
+{
+	uint64_t v;
+	__builtin_memcpy(&v, p, sizeof v);
+	return v;
+}
+static inline float get_f32(const void *p)
+{
+	float v;
+	__builtin_memcpy(&v, p, sizeof v);
+	return v;
+}
+static inline double get_f64(const void *p)
+{
+	double v;
+	__builtin_memcpy(&v, p, sizeof v);
+	return v;
+}
+
+/* ---- floats (float.c) ---- */
+
+/* IEEE binary16 to binary32, exact, subnormals too. */
+float f16_to_f32(uint16_t h);
+/* Nearest, ties to even; overflow gives infinity; NaN stays NaN. */
+uint16_t f32_to_f16(float f);
+static inline float bf16_to_f32(uint16_t h)
+{
+	uint32_t u = (uint32_t)h << 16;
+	float f;
+	__builtin_memcpy(&f, &u, sizeof f);
+	return f;
+}
+
+/* ---- elementary functions (math.c) ----
+   Our own, so that every machine and C library gives the same bits. */
+
+double m_exp(double x);		/* < 1 ulp */
+double m_log(double x);		/* < 1 ulp; x > 0 and finite, or 0: -inf */
+double m_pow(double x, double y);	/* x > 0 */
+void m_sincos(double x, double *s, double *c);	/* |x| < 2^30 */
+
+/* ---- files (file.c) ---- */
+
+/* Writes all n bytes, whatever write(2) says in between. */
+int write_all(int fd, const char *name, const void *p, size_t n,
+    struct pico_err *err);
+/* Reads once, retrying EINTR: bytes read, 0 at the end, -1. */
+int64_t read_some(int fd, const char *name, void *p, size_t n,
+    struct pico_err *err);
+
+/* A file's bytes, mapped read-only (or read, where it cannot be mapped). */
+struct map {
+	const uint8_t *p;
+	uint64_t n;
+	bool mapped;
+};
+int map_open(struct map *m, const char *path, struct pico_err *err);
+void map_close(struct map *m);
+
+/* ---- checksums (hash.c) ---- */
+
+/* Running 64-bit hash: FNV-1a over eight-byte words, then the rest. */
+#define HASH_START 0xcbf29ce484222325u
+uint64_t hash_bytes(uint64_t h, const void *p, size_t n);
+
+/* ---- threads (pool.c) ---- */
+
+struct pool;
+/* n >= 1 threads in all, the caller's own among them. */
+struct pool *pool_new(unsigned n, struct pico_err *err);
+void pool_free(struct pool *p);
+unsigned pool_n(const struct pool *p);
+/*
+ * Calls fn(data, lo, hi, thread) with ranges that cut 0..n into as many parts
+ * as there are threads, all but the last of them a multiple of `grain` long.
+ * Which thread computes what must not matter to the result.
+ */
+typedef void pool_fn(void *data, size_t lo, size_t hi, unsigned thread);
+void pool_run(struct pool *p, size_t n, size_t grain, pool_fn *fn, void *data);
+
+#endif

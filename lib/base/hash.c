@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* The checksum of KV files and fingerprints: FNV-1a on 64-bit words. */
+#include "base.h"
+
+#define PRIME 0x100000001b3u
+
+uint64_t
+hash_bytes(uint64_t h, const void *p, size_t n)
+{
+	const uint8_t *b = p;
+
+	for (; n >= 8; n -= 8, b += 8) {
+		h = (h ^ get_u64(b)) * PRIME;
+		h ^= h >> 32;	/* high bits must reach the low ones */
+	}
+	for (; n > 0; n--)
+		h = (h ^ *b++) * PRIME;
+	return h;
+}

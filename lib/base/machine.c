@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* What this machine and this process have: cores, memory, time. */
+#ifdef __linux__
+#define _GNU_SOURCE	/* sched_getaffinity */
+#include <sched.h>
+#endif
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base.h"
+
+#ifdef __linux__
+
+/* The first `size` bytes of a small file of the kernel's; false if none. */
+static bool
+slurp(const char *path, char *buf, size_t size)
+{
+	FILE *f = fopen(path, "re");
+	size_t n;
+
+	if (f == NULL)
+		return false;
+	n = fread(buf, 1, size - 1, f);
+	buf[n] = '\0';
+	(void)fclose(f);
+	return n > 0;
+}
+
+/* The cgroup path of this process: "" at the root; v1 wants the controller. */
+static bool
+cgroup_path(const char *controller, char *out, size_t size)
+{
+	char buf[4096], *line, *end, *names, *path;
+	size_t n = controller != NULL ? strlen(controller) : 0;
+
+	if (!slurp("/proc/self/cgroup", buf, sizeof buf))
+		return false;
+	for (line = buf; *line != '\0'; line = end) {
+		end = strchr(line, '\n');
+		if (end != NULL)
+			*end++ = '\0';
+		else
+			end = line + strlen(line);
+		names = strchr(line, ':');
+		path = names != NULL ? strchr(names + 1, ':') : NULL;
+		if (path == NULL)
+			continue;
+		*path++ = '\0';
+		names++;
+		if (controller == NULL ? *names == '\0' :
+		    (strncmp(names, controller, n) == 0 &&
+		    (names[n] == '\0' || names[n] == ','))) {
+			(void)snprintf(out, size, "%s",
+			    strcmp(path, "/") == 0 ? "" : path);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* CPU quota in whole cores, rounded down, at least 1; 0 if there is none. */
+static unsigned
+cpu_quota(void)
+{
+	char path[2048], file[2300], buf[128], *end;
+	long long quota, period;
+	unsigned best = 0, q;
+
+	/* v2: every level up to the root may limit */
+	if (cgroup_path(NULL, path, sizeof path)) {
+		for (;;) {
+			(void)snprintf(file, sizeof file,
+			    "/sys/fs/cgroup%s/cpu.max", path);
+			if (slurp(file, buf, sizeof buf) &&
+			    strncmp(buf, "max", 3) != 0) {
+				quota = strtoll(buf, &end, 10);
+				period = strtoll(end, NULL, 10);
+				if (quota > 0 && period > 0) {
+					q = (unsigned)MAX(quota / period, 1);
+					best = best == 0 ? q : MIN(best, q);
+				}
+			}
+			end = strrchr(path, '/');
+			if (end == NULL)
+				break;
+			*end = '\0';
+		}
+	}
+	if (cgroup_path("cpu", path, sizeof path)) {
+		/* inside a container the mount is the process's own group */
+		const char *at[] = { path, "" };
+		size_t i;
+
+		for (i = 0; i < COUNT(at); i++) {
+			(void)snprintf(file, sizeof file,
+			    "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", at[i]);
+			if (!slurp(file, buf, sizeof buf))
+				continue;
+			quota = strtoll(buf, NULL, 10);
+			(void)snprintf(file, sizeof file,
+			    "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", at[i]);
+			if (quota <= 0 || !slurp(file, buf, sizeof buf))
+				continue;
+			period = strtoll(buf, NULL, 10);
+			if (period > 0) {
+				q = (unsigned)MAX(quota / period, 1);
+				best = best == 0 ? q : MIN(best, q);
+			}
+		}
+	}
+	return best;
+}
+
+/* Physical cores among the processors of `set`: siblings count once. */
+static unsigned
+physical_cores(const cpu_set_t *set)
+{
+	char file[128], buf[256];
+	unsigned cores = 0;
+	int cpu;
+
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		long first;
+
+		if (!CPU_ISSET(cpu, set))
+			continue;
+		(void)snprintf(file, sizeof file, "/sys/devices/system/cpu/"
+		    "cpu%d/topology/thread_siblings_list", cpu);
+		if (!slurp(file, buf, sizeof buf)) {
+			cores++;
+			continue;
+		}
+		first = strtol(buf, NULL, 10);
+		/* counted at its first sibling, or here if that is not ours */
+		if (first == cpu || first < 0 || first >= CPU_SETSIZE ||
+		    !CPU_ISSET((int)first, set))
+			cores++;
+	}
+	return cores;
+}
+
+uint32_t
+pico_default_threads(void)
+{
+	unsigned n, quota;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	if (sched_getaffinity(0, sizeof set, &set) != 0)
+		n = (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
+	else
+		n = MAX(physical_cores(&set), 1);
+	quota = cpu_quota();
+	if (quota > 0)
+		n = MIN(n, quota);
+	return n;
+}
+
+uint64_t
+pico_disk_read(void)
+{
+	char buf[1024], *p;
+
+	if (!slurp("/proc/self/io", buf, sizeof buf))
+		return 0;
+	p = strstr(buf, "\nread_bytes:");
+	return p != NULL ? strtoull(p + 12, NULL, 10) : 0;
+}
+
+#else
+
+uint32_t
+pico_default_threads(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n > 0 ? (uint32_t)n : 1;
+}
+
+uint64_t
+pico_disk_read(void)
+{
+	struct rusage u;
+
+	/* blocks of 512 bytes, as far as POSIX says anything */
+	return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_inblock * 512 :
+	    0;
+}
+
+#endif
+
+uint64_t
+pico_peak_memory(void)
+{
+	struct rusage u;
+
+	if (getrusage(RUSAGE_SELF, &u) != 0)
+		return 0;
+#ifdef __APPLE__
+	return (uint64_t)u.ru_maxrss;
+#else
+	return (uint64_t)u.ru_maxrss * 1024;
+#endif
+}
+
+double
+pico_seconds(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}

@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pico: run GGUF language models on the CPU. The one public header.
+ *
+ * Conventions of every function here:
+ * - int functions return 0 (or a documented non-negative value) on success and
+ *   -1 on failure; pointer functions return NULL on failure. A failure fills in
+ *   *err: one line, lower case, without the program's name. Nothing here prints
+ *   or exits.
+ * - Text is bytes with a length, never terminated, in any encoding.
+ * - Vectors and matrices are row-major float32; a weight of shape
+ *   {n_in, n_out} is n_out rows of n_in values, as in the GGUF file.
+ * - What a function returns belongs to the caller and is freed by the matching
+ *   ..._close or ..._free, unless the comment says it is borrowed. Those take
+ *   NULL too.
+ */
+#ifndef PICO_H
+#define PICO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PICO_VERSION "0.1.0"
+
+/* ---- errors ------------------------------------------------------------ */
+
+/* Exit statuses of the programs, and err->status of the library. */
+enum pico_status {
+	PICO_OK = 0,
+	PICO_ERROR = 1,	/* bad input, bad model, failed read or write */
+	PICO_USAGE = 2,	/* what the caller asked for makes no sense */
+	PICO_CUT = 3	/* constrained output cut off by a limit */
+};
+
+struct pico_err {
+	int status;	/* PICO_OK until something failed */
+	char msg[500];	/* terminated; one line, control bytes escaped */
+};
+
+/* Bytes with a length. Borrowed from whatever they point into. */
+struct pico_str {
+	const char *p;
+	size_t n;
+};
+
+/* Compares with a terminated string. */
+bool pico_str_is(struct pico_str s, const char *text);
+
+/*
+ * Writes n bytes as printable text: \\ \t \n \r \xHH for control bytes and for
+ * bytes that are not valid UTF-8, everything else as it is. Writes at most
+ * size - 1 bytes and a terminator; returns the length the whole would have.
+ */
+size_t pico_escape(char *out, size_t size, const char *p, size_t n);
+
+/* ---- numbers and options of the programs ------------------------------- */
+
+/* Whole decimal number in min..max; the whole of text or failure. */
+int pico_parse_int(const char *text, int64_t min, int64_t max, int64_t *out,
+    struct pico_err *err);
+/* Finite decimal number in min..max, always with a point, never a comma. */
+int pico_parse_real(const char *text, double min, double max, double *out,
+    struct pico_err *err);
+/* Bytes: a whole number, or one with a suffix K, M, G (powers of 1024). */
+int pico_parse_size(const char *text, uint64_t *out, struct pico_err *err);
+
+enum pico_opt_kind {
+	PICO_OPT_END = 0,
+	PICO_OPT_FLAG,	/* bool *: set to true */
+	PICO_OPT_OFF,	/* bool *: set to false */
+	PICO_OPT_INT,	/* int64_t *, within min..max */
+	PICO_OPT_REAL,	/* double *, within min..max */
+	PICO_OPT_TEXT,	/* const char ** */
+	PICO_OPT_LIST,	/* struct pico_list *: may be given several times */
+	PICO_OPT_SIZE,	/* uint64_t *: bytes with suffix */
+	PICO_OPT_CALL	/* int (*)(const char *arg, void *data, err): to = fn */
+};
+
+struct pico_list {
+	const char **v;	/* n borrowed strings; free(v) when done */
+	size_t n;
+};
+
+typedef int pico_opt_fn(const char *arg, void *data, struct pico_err *err);
+
+/* One row of a program's option table; the table ends with kind 0. */
+struct pico_opt {
+	char ch;		/* short letter, or 0 */
+	const char *name;	/* long name without the dashes, or NULL */
+	enum pico_opt_kind kind;
+	void *to;		/* where the value goes; see the kinds */
+	const char *arg;	/* the argument's name in the help, or NULL */
+	const char *help;	/* one line; NULL: not shown */
+	double min, max;	/* for INT and REAL; both 0: 0..INT32_MAX for
+				   INT, any finite number for REAL */
+	pico_opt_fn *fn;	/* for CALL; `to` is its data */
+};
+
+/*
+ * Parses argv by the table: short letters may be grouped and take their
+ * argument attached or apart, long ones as --name=value or --name value,
+ * operands may stand between options, `--` ends the options. Operands are moved
+ * to the end of argv; returns the index of the first one, or -1 with
+ * err->status PICO_USAGE.
+ */
+int pico_options(const struct pico_opt *table, int argc, char **argv,
+    struct pico_err *err);
+/* Prints one line an option, from the same table. */
+void pico_options_help(const struct pico_opt *table, FILE *out);
+
+/* ---- GGUF files -------------------------------------------------------- */
+
+/* Types of metadata values (GGUF specification, "gguf_metadata_value_type"). */
+enum pico_kv_type {
+	PICO_KV_U8, PICO_KV_I8, PICO_KV_U16, PICO_KV_I16, PICO_KV_U32,
+	PICO_KV_I32, PICO_KV_F32, PICO_KV_BOOL, PICO_KV_STR, PICO_KV_ARR,
+	PICO_KV_U64, PICO_KV_I64, PICO_KV_F64, PICO_KV_N
+};
+
+/* One key and its value, in place in the mapped file. */
+struct pico_kv {
+	struct pico_str key;
+	uint32_t type;		/* enum pico_kv_type */
+	uint32_t elem;		/* type of the elements, if an array */
+	uint64_t n;		/* elements of an array, bytes of a string, else 1 */
+	const uint8_t *data;	/* first byte of the value proper (past the
+				   lengths and counts); not aligned */
+	uint64_t offset;	/* of data in its file */
+	uint64_t bytes;		/* of data */
+	int shard;		/* which file of a split set, from 0 */
+};
+
+/* One tensor of the table. */
+struct pico_tensor {
+	struct pico_str name;
+	uint32_t type;		/* id of a struct pico_type */
+	uint32_t n_dims;	/* 1..4 */
+	uint64_t dims[4];	/* dims[0] is contiguous; missing ones are 1 */
+	uint64_t offset;	/* relative to the data section of its file */
+	uint64_t bytes;
+	const uint8_t *data;	/* mapped, or NULL if only the header was read */
+	int shard;
+};
+
+/* A storage type of tensors (reference: the GGUF type table). */
+struct pico_type {
+	uint32_t id;
+	const char *name;	/* "Q4_K" */
+	uint32_t block;		/* elements a block */
+	uint32_t bytes;		/* bytes a block */
+};
+
+/* NULL if the id is unknown or was removed from the format. */
+const struct pico_type *pico_type(uint32_t id);
+/* By name, case ignored; NULL if there is none. */
+const struct pico_type *pico_type_named(const char *name);
+/* "u32", "str", "arr", ...; NULL for an unknown one. */
+const char *pico_kv_type_name(uint32_t type);
+/*
+ * n values (a whole number of blocks) of a type to float32, exactly: the real
+ * value of the format's formula rounded once. Integer types too. Returns -1
+ * for a type that cannot be turned into numbers.
+ */
+int pico_dequantize(uint32_t type, const void *src, float *dst, size_t n);
+
+enum {
+	PICO_GGUF_HEADER = 1,	/* tensor data is not needed and not checked */
+	PICO_GGUF_ALONE = 2,	/* one file of a split set, by itself */
+	PICO_GGUF_PARTIAL = 4	/* on failure keep what was read so far */
+};
+
+struct pico_gguf;
+
+/*
+ * Opens a model file and, unless told otherwise, all files of its split set.
+ * "-" reads a header from standard input. Every size, offset, count and type is
+ * checked here, so that nothing in the result points outside the file. With
+ * PICO_GGUF_PARTIAL *out may be set although -1 is returned: close it then too.
+ */
+int pico_gguf_open(struct pico_gguf **out, const char *path, unsigned flags,
+    struct pico_err *err);
+void pico_gguf_close(struct pico_gguf *g);
+
+struct pico_gguf_info {
+	const char *path;
+	uint32_t version, alignment;
+	uint64_t file_size;		/* of this file; what was read, if a pipe */
+	uint64_t n_kv, n_tensors;	/* as the header announces them */
+	uint64_t data_offset;		/* start of the data section; 0 if none */
+};
+
+int pico_gguf_n_shards(const struct pico_gguf *g);
+struct pico_gguf_info pico_gguf_info(const struct pico_gguf *g, int shard);
+/* All keys and tensors, those of every file of a set in order; borrowed. */
+size_t pico_gguf_n_kv(const struct pico_gguf *g);
+const struct pico_kv *pico_gguf_kv(const struct pico_gguf *g, size_t i);
+size_t pico_gguf_n_tensors(const struct pico_gguf *g);
+const struct pico_tensor *pico_gguf_tensor(const struct pico_gguf *g, size_t i);
+/* By name; NULL if there is none. */
+const struct pico_kv *pico_gguf_find(const struct pico_gguf *g,
+    const char *key);
+const struct pico_tensor *pico_gguf_find_tensor(const struct pico_gguf *g,
+    const char *name);
+
+/*
+ * Typed reading of values. A missing key leaves *out alone and returns 0; a
+ * found one returns 1; a wrong type or a value out of range fails with the key
+ * and what it holds. Any integer type will do for int, float or double for
+ * real, bool or an integer 0 or 1 for bool.
+ */
+int pico_gguf_int(const struct pico_gguf *g, const char *key, int64_t min,
+    int64_t max, int64_t *out, struct pico_err *err);
+int pico_gguf_real(const struct pico_gguf *g, const char *key, double *out,
+    struct pico_err *err);
+int pico_gguf_bool(const struct pico_gguf *g, const char *key, bool *out,
+    struct pico_err *err);
+int pico_gguf_str(const struct pico_gguf *g, const char *key,
+    struct pico_str *out, struct pico_err *err);
+/*
+ * Element i of a scalar (i = 0) or of an array of numbers; integers, floats and
+ * bools alike. The caller has checked i < n.
+ */
+int64_t pico_kv_int_at(const struct pico_kv *kv, uint64_t i);
+double pico_kv_real_at(const struct pico_kv *kv, uint64_t i);
+/*
+ * Walks an array of strings: starts with *pos = 0, returns the next one and
+ * moves *pos on (a byte offset into data). The caller counts to n.
+ */
+struct pico_str pico_kv_str_next(const struct pico_kv *kv, uint64_t *pos);
+
+/* ---- token streams (pico-stream(5)) ------------------------------------ */
+
+/* Why a sequence ended; what a binary token stream writes. */
+enum pico_reason {
+	PICO_END_NONE = 0,	/* not said (text streams) */
+	PICO_END_EOG = -1,	/* end-of-generation token */
+	PICO_END_LIMIT = -2,	/* token limit */
+	PICO_END_CONTEXT = -3,	/* context full */
+	PICO_END_STOP = -4	/* stop string, stop id, finished grammar */
+};
+
+enum pico_event {
+	PICO_EOF = 0,		/* no more input */
+	PICO_TOKEN = 1,
+	PICO_SEQ_END = 2	/* the sequence ended */
+};
+
+struct pico_tokens_in;
+/* fd stays the caller's; name is for messages and stays borrowed. */
+struct pico_tokens_in *pico_tokens_open(int fd, const char *name,
+    struct pico_err *err);
+void pico_tokens_close(struct pico_tokens_in *in);
+/*
+ * Next event: *value is the id, or the enum pico_reason at a sequence's end.
+ * Text and binary are told apart by the first byte. Blocks until what it
+ * returns is decided. -1 on a fault, naming line and column or byte offset.
+ */
+int pico_tokens_next(struct pico_tokens_in *in, int32_t *value,
+    struct pico_err *err);
+/* Number, from 1, of the sequence (in text: the line) being read. */
+uint64_t pico_tokens_line(const struct pico_tokens_in *in);
+
+struct pico_tokens_out {
+	int fd;
+	bool binary;
+	bool started;	/* header written, or tokens on this line */
+	bool prompt;	/* flush after every token */
+	size_t n;	/* bytes waiting in buf */
+	char buf[4096];
+};
+/* Flushes at once if fd is a pipe, terminal or socket; in blocks otherwise. */
+void pico_tokens_out_init(struct pico_tokens_out *out, int fd, bool binary);
+int pico_tokens_put(struct pico_tokens_out *out, int32_t id,
+    struct pico_err *err);
+/* Ends the sequence: newline, or the reason (NONE is written as LIMIT). */
+int pico_tokens_end(struct pico_tokens_out *out, enum pico_reason reason,
+    struct pico_err *err);
+/* Writes what waits (and the header of an empty binary stream). */
+int pico_tokens_flush(struct pico_tokens_out *out, struct pico_err *err);
+
+/* ---- logits streams (pico-stream(5)) ----------------------------------- */
+
+enum {
+	PICO_ROW_LOGITS = 1,	/* n_vocab logits follow */
+	PICO_ROW_LINE_END = 2	/* the input line ended, its sequence goes on */
+};
+
+struct pico_logits_in;
+/* Reads the header; fails if it is not a logits stream. */
+struct pico_logits_in *pico_logits_open(int fd, const char *name,
+    struct pico_err *err);
+void pico_logits_close(struct pico_logits_in *in);
+uint32_t pico_logits_n_vocab(const struct pico_logits_in *in);
+/* End-of-generation ids, borrowed; *n of them. */
+const int32_t *pico_logits_eog(const struct pico_logits_in *in, size_t *n);
+/*
+ * Next event. PICO_TOKEN: *id, *flags, and *logits (n_vocab floats, valid until
+ * the next call; NULL without PICO_ROW_LOGITS). PICO_SEQ_END: *id is the reason.
+ */
+int pico_logits_next(struct pico_logits_in *in, int32_t *id, uint32_t *flags,
+    const float **logits, struct pico_err *err);
+
+struct pico_logits_out {
+	int fd;
+	bool text;
+	uint32_t n_vocab;
+	FILE *f;
+};
+/* Writes the header. text: the text form. */
+int pico_logits_out_open(struct pico_logits_out *out, int fd, bool text,
+    uint32_t n_vocab, const int32_t *eog, size_t n_eog, struct pico_err *err);
+/* logits may be NULL: history only. */
+int pico_logits_put(struct pico_logits_out *out, int32_t id, uint32_t flags,
+    const float *logits, struct pico_err *err);
+int pico_logits_end(struct pico_logits_out *out, enum pico_reason reason,
+    struct pico_err *err);
+int pico_logits_flush(struct pico_logits_out *out, struct pico_err *err);
+void pico_logits_out_close(struct pico_logits_out *out);
+
+/* ---- vocabulary and tokenizer ------------------------------------------ */
+
+enum pico_token_type {
+	PICO_TOK_UNDEFINED, PICO_TOK_NORMAL, PICO_TOK_UNKNOWN, PICO_TOK_CONTROL,
+	PICO_TOK_USER, PICO_TOK_UNUSED, PICO_TOK_BYTE
+};
+
+struct pico_vocab;
+
+/*
+ * The vocabulary of a model; g must outlive it. Cheap: no index is built. Fails
+ * for a model without tokens or with a tokenizer kind or pre-tokenizer that is
+ * not known. pre: NULL, or the pre-tokenizer's name to use instead.
+ */
+struct pico_vocab *pico_vocab_open(const struct pico_gguf *g, const char *pre,
+    struct pico_err *err);
+void pico_vocab_close(struct pico_vocab *v);
+int32_t pico_vocab_n(const struct pico_vocab *v);
+/* As stored in the file; id must be in range. */
+struct pico_str pico_vocab_text(const struct pico_vocab *v, int32_t id);
+enum pico_token_type pico_vocab_type(const struct pico_vocab *v, int32_t id);
+float pico_vocab_score(const struct pico_vocab *v, int32_t id);
+const char *pico_token_type_name(enum pico_token_type type);
+
+struct pico_special {
+	int32_t bos, eos, eot, eom, unk, sep, pad, cls, mask;	/* -1: none */
+	bool add_bos, add_eos, add_sep, add_space_prefix, clean_spaces;
+};
+/* Borrowed; never NULL. */
+const struct pico_special *pico_vocab_special(const struct pico_vocab *v);
+/* All end-of-generation ids, ascending, borrowed. */
+const int32_t *pico_vocab_eog(const struct pico_vocab *v, size_t *n);
+bool pico_vocab_is_eog(const struct pico_vocab *v, int32_t id);
+
+/*
+ * The bytes of one token in running text, appended by the detokenizer: valid
+ * until the next call with the same buf. Control and unknown tokens give
+ * nothing unless `special`. buf must hold PICO_PIECE_MAX bytes or the token's
+ * text, whichever is more: use pico_vocab_piece_max().
+ */
+size_t pico_vocab_piece_max(const struct pico_vocab *v);
+size_t pico_vocab_piece(const struct pico_vocab *v, int32_t id, bool special,
+    char *buf);
+
+/* The tokenizer proper: indexes built from the vocabulary. */
+struct pico_tokenizer;
+struct pico_tokenizer *pico_tokenizer_new(const struct pico_vocab *v,
+    struct pico_err *err);
+void pico_tokenizer_free(struct pico_tokenizer *t);
+
+enum {
+	PICO_PARSE_SPECIAL = 1,	/* control tokens in the text are recognised */
+	PICO_ADD_BOS = 2,	/* BOS (CLS) first, even if it stands there */
+	PICO_ADD_EOS = 4,	/* EOS (SEP) last */
+	PICO_CONTINUED = 8	/* the text continues another: no space prefix */
+};
+/* The flags PICO_ADD_BOS and PICO_ADD_EOS as the model's metadata want them. */
+unsigned pico_tokenizer_default_flags(const struct pico_vocab *v);
+
+/* A growing list of ids. */
+struct pico_ids {
+	int32_t *v;
+	size_t n, cap;
+	size_t *end;	/* if not NULL: end[i] = bytes of text used up to and
+			   including token i (for --offsets) */
+};
+/*
+ * Tokenizes n bytes and appends the ids. Time grows linearly (n log n at most)
+ * with the text. The list's arrays belong to the caller (free()).
+ */
+int pico_tokenize(struct pico_tokenizer *t, const char *text, size_t n,
+    unsigned flags, struct pico_ids *out, struct pico_err *err);
+
+/* Incremental detokenizer: bytes of each token at once. */
+struct pico_detok {
+	const struct pico_vocab *vocab;
+	bool special;		/* render control tokens */
+	bool keep_space;	/* keep the space that tokenizing put in front */
+	bool at_start;		/* nothing of this sequence was seen yet */
+	bool after_bos;		/* only BOS was seen */
+};
+void pico_detok_init(struct pico_detok *d, const struct pico_vocab *v,
+    bool special, bool keep_space);
+/* Starts a new sequence. */
+void pico_detok_start(struct pico_detok *d);
+/* buf as for pico_vocab_piece(). Returns the number of bytes. */
+size_t pico_detok_token(struct pico_detok *d, int32_t id, char *buf);
+
+/* ---- models ------------------------------------------------------------ */
+
+struct pico_model;
+
+/*
+ * Reads the hyperparameters, finds all weights and checks every shape; refuses
+ * keys and tensors that would change the result and are not understood. g must
+ * outlive the model.
+ */
+struct pico_model *pico_model_open(const struct pico_gguf *g,
+    struct pico_err *err);
+void pico_model_close(struct pico_model *m);
+
+struct pico_model_info {
+	const char *arch;
+	uint32_t n_vocab, n_embd, n_layer, n_head, n_ctx_train, n_expert;
+	uint64_t weight_bytes;		/* all weights a step may touch */
+	uint64_t step_bytes;		/* read for one decoded token */
+	const char *note;		/* what a user may want to know, or NULL */
+};
+struct pico_model_info pico_model_info(const struct pico_model *m);
+
+enum pico_kv_kind { PICO_KV_CACHE_F16, PICO_KV_CACHE_F32 };
+
+struct pico_ctx_params {
+	uint32_t n_ctx;		/* positions a sequence; 0: the model's, at most
+				   PICO_CTX_CAP */
+	uint32_t n_seq;		/* sequences at once; 0 counts as 1 */
+	uint32_t n_threads;	/* 0: as many as make sense here */
+	uint32_t chunk;		/* most tokens in one pass; 0: 512 */
+	enum pico_kv_kind kv;
+};
+#define PICO_CTX_CAP 4096
+
+struct pico_plan {
+	uint64_t weights;	/* bytes mapped */
+	uint64_t step;		/* bytes of weights read for a step */
+	uint64_t kv;		/* bytes of the KV cache when full */
+	uint64_t buffers;	/* bytes of work space */
+	uint32_t n_ctx, n_seq, n_layer, n_kv_embd_k, n_kv_embd_v;
+};
+/* What a context would need; allocates nothing. */
+int pico_plan(const struct pico_model *m, const struct pico_ctx_params *p,
+    struct pico_plan *plan, struct pico_err *err);
+
+struct pico_ctx;
+/* KV cache, work space and threads for a model, which must outlive it. */
+struct pico_ctx *pico_ctx_new(const struct pico_model *m,
+    const struct pico_ctx_params *p, struct pico_err *err);
+void pico_ctx_free(struct pico_ctx *c);
+uint32_t pico_ctx_n_ctx(const struct pico_ctx *c);
+uint32_t pico_ctx_n_threads(const struct pico_ctx *c);
+uint32_t pico_ctx_chunk(const struct pico_ctx *c);
+/* Name of the instruction set in use. */
+const char *pico_ctx_kernels(const struct pico_ctx *c);
+
+/* One column of a pass. */
+struct pico_col {
+	int32_t token;
+	uint32_t seq;		/* < n_seq */
+	bool logits;		/* wanted after this token */
+};
+/*
+ * Computes n <= chunk columns; each goes to the next position of its sequence,
+ * in the order given. Logits of column i: pico_ctx_logits(c, i), n_vocab
+ * floats, borrowed until the next call; NULL where they were not asked for.
+ * Fails if a token is out of range or a sequence is full, before any work.
+ * The values depend on the tokens before and nothing else.
+ */
+int pico_ctx_eval(struct pico_ctx *c, const struct pico_col *cols, size_t n,
+    struct pico_err *err);
+const float *pico_ctx_logits(const struct pico_ctx *c, size_t i);
+/* Tokens of a sequence that the cache holds; borrowed. */
+const int32_t *pico_ctx_tokens(const struct pico_ctx *c, uint32_t seq,
+    size_t *n);
+/* Forgets all but the first n tokens of a sequence. */
+void pico_ctx_cut(struct pico_ctx *c, uint32_t seq, size_t n);
+/* Makes the first n positions of `to` those of `from`. */
+void pico_ctx_copy(struct pico_ctx *c, uint32_t to, uint32_t from, size_t n);
+
+/*
+ * KV files (pico-kv(5)): the tokens and the cache of one sequence, with a
+ * fingerprint of the model and a checksum. Loading a file that is missing
+ * leaves the sequence empty and returns 0, else 1. Saving goes to a temporary
+ * name first and never leaves half a file.
+ */
+int pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
+    struct pico_err *err);
+int pico_kv_save(const struct pico_ctx *c, uint32_t seq, const char *path,
+    struct pico_err *err);
+
+/* ---- sampling ---------------------------------------------------------- */
+
+/* The samplers, each a step of a chain. Formulas: pico-sample(1). */
+enum pico_sampler_kind {
+	PICO_S_LOGIT_BIAS,	/* bias[] of the chain */
+	PICO_S_PENALTIES,	/* n = window, a = repeat, b = frequency,
+				   c = presence */
+	PICO_S_TOP_K,		/* n = k */
+	PICO_S_TYPICAL,		/* a = p (Meister et al. 2022) */
+	PICO_S_TOP_P,		/* a = p (Holtzman et al. 2019) */
+	PICO_S_MIN_P,		/* a = p (Nguyen et al. 2024) */
+	PICO_S_TEMP		/* a = temperature; 0: argmax */
+};
+
+struct pico_step {
+	enum pico_sampler_kind kind;
+	int64_t n;
+	double a, b, c;
+	uint32_t min_keep;	/* truncating samplers keep at least so many */
+};
+
+struct pico_bias {
+	int32_t id;
+	double bias;	/* -INFINITY bans */
+};
+
+struct pico_chain {
+	const struct pico_step *steps;
+	size_t n_steps;
+	const struct pico_bias *bias;
+	size_t n_bias;
+};
+
+struct pico_cand {
+	int32_t id;
+	double logit;
+	double p;	/* probability among the candidates left */
+};
+
+/* Work space for a vocabulary; not shared between threads. */
+struct pico_sampler;
+struct pico_sampler *pico_sampler_new(uint32_t n_vocab, struct pico_err *err);
+void pico_sampler_free(struct pico_sampler *s);
+/*
+ * Runs the chain over n_vocab logits, given the ids before (oldest first).
+ * Returns the number of candidates left, sorted by logit, then id, with their
+ * probabilities; *out is borrowed until the next call. Fails on NaN and when
+ * no token is possible, naming the id and `pos`.
+ */
+int64_t pico_sampler_run(struct pico_sampler *s, const struct pico_chain *chain,
+    const float *logits, const int32_t *prev, size_t n_prev, uint64_t pos,
+    const struct pico_cand **out, struct pico_err *err);
+/*
+ * A uniform number in [0,1) with 53 bits that depends on these three numbers
+ * only: counter-based, so batches and restarts draw alike.
+ */
+double pico_draw(uint64_t seed, uint64_t seq, uint64_t pos);
+/* The candidate on which a uniform number falls. */
+int32_t pico_choose(const struct pico_cand *cand, size_t n, double u);
+
+/* ---- generation -------------------------------------------------------- */
+
+struct pico_gen_params {
+	struct pico_chain chain;
+	uint64_t seed;
+	int64_t n_max;			/* tokens a sequence; < 0: no limit */
+	const int32_t *stop_id;		/* these ids end a sequence */
+	size_t n_stop_id;
+	const struct pico_str *stop;	/* these byte strings in the output do */
+	size_t n_stop;
+	bool ignore_eog;		/* end-of-generation ids are ordinary */
+	bool emit_eog;			/* write the id that ended it */
+	bool session;			/* lines continue one sequence */
+};
+
+struct pico_gen_stats {
+	uint64_t prompt_tokens, prompt_reused, decoded;
+	double prompt_seconds, decode_seconds;
+	enum pico_reason last_reason;
+};
+
+/* Called for each token in output order, and at each sequence's end. */
+struct pico_gen_sink {
+	int (*token)(void *data, uint64_t seq, int32_t id, struct pico_err *);
+	int (*end)(void *data, uint64_t seq, enum pico_reason reason,
+	    struct pico_err *);
+	void *data;
+};
+
+/* ---- machine ----------------------------------------------------------- */
+
+/* Threads that make sense here: affinity, CPU quota, physical cores. */
+uint32_t pico_default_threads(void);
+/* Peak resident bytes of this process; 0 if not known. */
+uint64_t pico_peak_memory(void);
+/* Bytes this process had read from the disk; 0 if not known. */
+uint64_t pico_disk_read(void);
+/* Seconds since some moment, monotonic. */
+double pico_seconds(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
