@@ -433,7 +433,8 @@ struct pico_model_info {
 };
 struct pico_model_info pico_model_info(const struct pico_model *m);
 
-enum pico_kv_kind { PICO_KV_CACHE_F16, PICO_KV_CACHE_F32 };
+/* Type of the values in the KV cache. */
+enum pico_kv_kind { PICO_CACHE_F16, PICO_CACHE_F32 };
 
 struct pico_ctx_params {
 	uint32_t n_ctx;		/* positions a sequence; 0: the model's, at most
@@ -475,14 +476,17 @@ struct pico_col {
 };
 /*
  * Computes n <= chunk columns; each goes to the next position of its sequence,
- * in the order given. Logits of column i: pico_ctx_logits(c, i), n_vocab
- * floats, borrowed until the next call; NULL where they were not asked for.
- * Fails if a token is out of range or a sequence is full, before any work.
+ * in the order given. Fails if a token is out of range or a sequence is full, before any work.
  * The values depend on the tokens before and nothing else.
  */
 int pico_ctx_eval(struct pico_ctx *c, const struct pico_col *cols, size_t n,
     struct pico_err *err);
-const float *pico_ctx_logits(const struct pico_ctx *c, size_t i);
+/*
+ * Logits of column i of the last pass: n_vocab floats, borrowed until the next
+ * call of this function or of pico_ctx_eval(); NULL where they were not asked
+ * for. Ask in ascending order: they are computed in blocks.
+ */
+const float *pico_ctx_logits(struct pico_ctx *c, size_t i);
 /* Tokens of a sequence that the cache holds; borrowed. */
 const int32_t *pico_ctx_tokens(const struct pico_ctx *c, uint32_t seq,
     size_t *n);
