@@ -466,6 +466,7 @@ struct pico_ctx *pico_ctx_new(const struct pico_model *m,
     const struct pico_ctx_params *p, struct pico_err *err);
 void pico_ctx_free(struct pico_ctx *c);
 uint32_t pico_ctx_n_ctx(const struct pico_ctx *c);
+uint32_t pico_ctx_n_seq(const struct pico_ctx *c);
 uint32_t pico_ctx_n_threads(const struct pico_ctx *c);
 uint32_t pico_ctx_chunk(const struct pico_ctx *c);
 /* Name of the instruction set in use. */
@@ -498,6 +499,10 @@ void pico_ctx_cut(struct pico_ctx *c, uint32_t seq, size_t n);
 /* Makes the first n positions of `to` those of `from`. */
 void pico_ctx_copy(struct pico_ctx *c, uint32_t to, uint32_t from, size_t n);
 
+/* Length of the longest beginning that the cache and n given ids share. */
+size_t pico_ctx_match(const struct pico_ctx *c, uint32_t seq,
+    const int32_t *ids, size_t n);
+
 /*
  * KV files (pico-kv(5)): the tokens and the cache of one sequence, with a
  * fingerprint of the model and a checksum. Loading a file that is missing
@@ -508,6 +513,8 @@ int pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
     struct pico_err *err);
 int pico_kv_save(const struct pico_ctx *c, uint32_t seq, const char *path,
     struct pico_err *err);
+/* Fails if saving is bound to fail: no such directory, or no right to it. */
+int pico_kv_can_save(const char *path, struct pico_err *err);
 
 /* ---- sampling ---------------------------------------------------------- */
 
@@ -569,7 +576,7 @@ double pico_draw(uint64_t seed, uint64_t seq, uint64_t pos);
 /* The candidate on which a uniform number falls. */
 int32_t pico_choose(const struct pico_cand *cand, size_t n, double u);
 
-/* ---- generation -------------------------------------------------------- */
+/* ---- generation ---------------------------------------------------------- */
 
 struct pico_gen_params {
 	struct pico_chain chain;
@@ -581,22 +588,53 @@ struct pico_gen_params {
 	size_t n_stop;
 	bool ignore_eog;		/* end-of-generation ids are ordinary */
 	bool emit_eog;			/* write the id that ended it */
-	bool session;			/* lines continue one sequence */
+	bool session;			/* prompts continue one sequence */
 };
 
 struct pico_gen_stats {
-	uint64_t prompt_tokens, prompt_reused, decoded;
+	uint64_t prompt_tokens;		/* computed */
+	uint64_t reused_tokens;		/* found in the cache */
+	uint64_t new_tokens;
 	double prompt_seconds, decode_seconds;
-	enum pico_reason last_reason;
+	enum pico_reason reason;	/* of the sequence that ended last */
 };
 
-/* Called for each token in output order, and at each sequence's end. */
+/*
+ * Where the output goes: the tokens of one sequence after the other, in the
+ * order of their prompts, each as early as that order allows. A negative return
+ * stops the generation; *err says why.
+ */
 struct pico_gen_sink {
-	int (*token)(void *data, uint64_t seq, int32_t id, struct pico_err *);
-	int (*end)(void *data, uint64_t seq, enum pico_reason reason,
-	    struct pico_err *);
+	int (*token)(void *data, int32_t id, struct pico_err *err);
+	int (*end)(void *data, enum pico_reason reason, struct pico_err *err);
 	void *data;
 };
+
+struct pico_gen;
+/*
+ * Generates on all sequences of a context, which may hold a cache already:
+ * shared beginnings are never computed twice. params, and what it points to,
+ * ctx and vocab stay the caller's and must outlive it.
+ */
+struct pico_gen *pico_gen_new(struct pico_ctx *ctx,
+    const struct pico_vocab *vocab, const struct pico_gen_params *params,
+    const struct pico_gen_sink *sink, struct pico_err *err);
+void pico_gen_free(struct pico_gen *g);
+/* Sequences that are being computed, and whether one more can be added. */
+size_t pico_gen_busy(const struct pico_gen *g);
+bool pico_gen_has_room(const struct pico_gen *g);
+/*
+ * Adds a prompt; there must be room. echo: its tokens are output, too. Fails,
+ * and adds nothing, if it does not fit into the context or holds an id that is
+ * not in the vocabulary. An empty prompt gives an empty sequence.
+ */
+int pico_gen_add(struct pico_gen *g, const int32_t *ids, size_t n, bool echo,
+    struct pico_err *err);
+/* Adds an empty sequence in place of a prompt that was no good. */
+int pico_gen_skip(struct pico_gen *g, struct pico_err *err);
+/* One pass over what there is to compute, and its output. */
+int pico_gen_step(struct pico_gen *g, struct pico_err *err);
+const struct pico_gen_stats *pico_gen_stats(const struct pico_gen *g);
 
 /* ---- machine ----------------------------------------------------------- */
 

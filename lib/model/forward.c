@@ -206,6 +206,12 @@ pico_ctx_n_ctx(const struct pico_ctx *c)
 }
 
 uint32_t
+pico_ctx_n_seq(const struct pico_ctx *c)
+{
+	return c->kv.n_seq;
+}
+
+uint32_t
 pico_ctx_n_threads(const struct pico_ctx *c)
 {
 	return pool_n(c->pool);

@@ -94,6 +94,18 @@ pico_ctx_tokens(const struct pico_ctx *c, uint32_t seq, size_t *n)
 	return c->kv.tokens + (size_t)seq * c->kv.n_ctx;
 }
 
+size_t
+pico_ctx_match(const struct pico_ctx *c, uint32_t seq, const int32_t *ids,
+    size_t n)
+{
+	size_t have, i;
+	const int32_t *mine = pico_ctx_tokens(c, seq, &have);
+
+	for (i = 0; i < MIN(n, have) && mine[i] == ids[i]; i++)
+		;
+	return i;
+}
+
 void
 pico_ctx_cut(struct pico_ctx *c, uint32_t seq, size_t n)
 {

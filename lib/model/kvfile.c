@@ -226,21 +226,43 @@ out:
 	return r;
 }
 
+/* The directory of a path; false if its name is too long. */
+static bool
+dir_of(const char *path, char *dir, size_t size)
+{
+	const char *slash = strrchr(path, '/');
+	int n;
+
+	if (slash == NULL)
+		n = snprintf(dir, size, ".");
+	else if (slash == path)
+		n = snprintf(dir, size, "/");
+	else
+		n = snprintf(dir, size, "%.*s", (int)(slash - path), path);
+	return n >= 0 && (size_t)n < size;
+}
+
+int
+pico_kv_can_save(const char *path, struct pico_err *err)
+{
+	char dir[4096];
+
+	if (!dir_of(path, dir, sizeof dir))
+		return fail(err, "KV file '%s': name too long", path);
+	if (access(dir, W_OK | X_OK) < 0)
+		return fail_errno(err, "cannot write KV file '%s'", path);
+	return 0;
+}
+
 /* Makes the new name last through a crash of the machine, where possible. */
 static void
 sync_dir(const char *path)
 {
-	const char *slash = strrchr(path, '/');
 	char dir[4096];
 	int fd;
 
-	if (slash == NULL)
-		(void)snprintf(dir, sizeof dir, ".");
-	else if (slash == path)
-		(void)snprintf(dir, sizeof dir, "/");
-	else
-		(void)snprintf(dir, sizeof dir, "%.*s", (int)(slash - path),
-		    path);
+	if (!dir_of(path, dir, sizeof dir))
+		return;
 	fd = open(dir, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		(void)fsync(fd);
