@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+/* Token streams, pico-stream(5): decimal ids in lines, or int32 with a header. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../base/base.h"
+
+static const uint8_t header[8] = { 0x89, 'P', 'T', 'K', 1, 0, 0, 0 };
+
+/* ---- reading ---- */
+
+struct pico_tokens_in {
+	int fd;
+	const char *name;
+	enum { FORM_UNKNOWN, FORM_TEXT, FORM_BINARY } form;
+	bool open;		/* a sequence has begun and not ended */
+	uint64_t line;		/* sequence being read, from 1 */
+	uint64_t column;	/* text: of buf[pos], from 1 */
+	uint64_t offset;	/* binary: of buf[pos] in the stream */
+	size_t pos, len;
+	uint8_t buf[65536];
+};
+
+struct pico_tokens_in *
+pico_tokens_open(int fd, const char *name, struct pico_err *err)
+{
+	struct pico_tokens_in *in = mem_new(1, sizeof *in, "token stream", err);
+
+	if (in == NULL)
+		return NULL;
+	in->fd = fd;
+	in->name = name;
+	in->line = 1;
+	in->column = 1;
+	return in;
+}
+
+void
+pico_tokens_close(struct pico_tokens_in *in)
+{
+	free(in);
+}
+
+uint64_t
+pico_tokens_line(const struct pico_tokens_in *in)
+{
+	return in->line;
+}
+
+/* Makes `want` bytes available at buf + pos, if the stream has so many: 1;
+   0 if it ends before, -1 if reading fails. Reads no more than it must wait
+   for. */
+static int
+fill(struct pico_tokens_in *in, size_t want, struct pico_err *err)
+{
+	int64_t k;
+
+	if (in->len - in->pos >= want)
+		return 1;
+	memmove(in->buf, in->buf + in->pos, in->len - in->pos);
+	in->len -= in->pos;
+	in->pos = 0;
+	while (in->len < want) {
+		k = read_some(in->fd, in->name, in->buf + in->len,
+		    sizeof in->buf - in->len, err);
+		if (k <= 0)
+			return (int)k;
+		in->len += (size_t)k;
+	}
+	return 1;
+}
+
+static int
+end_sequence(struct pico_tokens_in *in)
+{
+	in->open = false;
+	in->line++;
+	in->column = 1;
+	return PICO_SEQ_END;
+}
+
+/* Blanks; a carriage return too, so that lines may end in CR LF. */
+static bool
+is_blank(uint8_t c)
+{
+	return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* What stands at the fault up to a blank, as far as it has been read; `head`
+   are the digits before it. */
+static int
+not_an_id(struct pico_tokens_in *in, const char *head, size_t n_head,
+    struct pico_err *err)
+{
+	char word[64];
+	size_t n = n_head;
+
+	memcpy(word, head, n);
+	while (n < sizeof word && in->pos < in->len &&
+	    !is_blank(in->buf[in->pos]) && in->buf[in->pos] != '\n')
+		word[n++] = (char)in->buf[in->pos++];
+	return fail(err, "%s: line %" PRIu64 ", column %" PRIu64
+	    ": '%s' is not a token id (a whole number up to 2147483647)",
+	    in->name, in->line, in->column, show(word, n));
+}
+
+static int
+next_text(struct pico_tokens_in *in, int32_t *value, struct pico_err *err)
+{
+	char word[48];
+	size_t n = 0;		/* bytes of the id so far */
+	uint32_t id = 0;
+	int got;
+
+	for (;;) {
+		uint8_t c;
+
+		got = fill(in, 1, err);
+		if (got < 0)
+			return -1;
+		c = got > 0 ? in->buf[in->pos] : '\n';
+		if (c == '\n' || is_blank(c)) {
+			if (n > 0) {
+				in->column += n;
+				*value = (int32_t)id;
+				return PICO_TOKEN;
+			}
+			if (got == 0 && !in->open)
+				return PICO_EOF;
+			in->pos += (size_t)got;
+			if (c == '\n') {
+				*value = PICO_END_NONE;
+				return end_sequence(in);
+			}
+			in->open = true;
+			in->column++;
+			continue;
+		}
+		if (c < '0' || c > '9' ||
+		    id > (INT32_MAX - (uint32_t)(c - '0')) / 10)
+			return not_an_id(in, word, MIN(n, sizeof word), err);
+		id = id * 10 + (uint32_t)(c - '0');
+		if (n < sizeof word)
+			word[n] = (char)c;
+		n++;
+		in->pos++;
+		in->open = true;
+	}
+}
+
+/* One int32; 0 at the end of the stream. */
+static int
+read_i32(struct pico_tokens_in *in, int32_t *v, struct pico_err *err)
+{
+	int got = fill(in, 4, err);
+
+	if (got < 0)
+		return -1;
+	if (got == 0 && in->len > in->pos)
+		return fail(err, "%s: byte %" PRIu64 ": token stream is cut off "
+		    "inside an id (%zu of 4 bytes)", in->name, in->offset,
+		    in->len - in->pos);
+	if (got == 0)
+		return 0;
+	*v = (int32_t)get_u32(in->buf + in->pos);
+	in->pos += 4;
+	in->offset += 4;
+	return 1;
+}
+
+static int
+next_binary(struct pico_tokens_in *in, int32_t *value, struct pico_err *err)
+{
+	uint64_t at;
+	int32_t v;
+	int got;
+
+	for (;;) {
+		at = in->offset;
+		got = read_i32(in, &v, err);
+		if (got < 0)
+			return -1;
+		if (got == 0) {
+			if (!in->open)
+				return PICO_EOF;
+			*value = PICO_END_NONE;
+			return end_sequence(in);
+		}
+		if ((uint32_t)v != get_u32(header))
+			break;
+		/* A header again, where streams were joined. */
+		got = read_i32(in, &v, err);
+		if (got < 0)
+			return -1;
+		if (got == 0)
+			return fail(err, "%s: byte %" PRIu64 ": token stream "
+			    "is cut off inside its header", in->name, at);
+		if (v != 1)
+			return fail(err, "%s: byte %" PRIu64 ": token stream "
+			    "of version %" PRId32 ", version 1 is supported",
+			    in->name, at + 4, v);
+	}
+	*value = v;
+	if (v >= 0) {
+		in->open = true;
+		return PICO_TOKEN;
+	}
+	if (v < PICO_END_STOP)
+		return fail(err, "%s: byte %" PRIu64 ": %" PRId32 " is not a "
+		    "token id nor the end of a sequence (-1 to -4)", in->name,
+		    at, v);
+	return end_sequence(in);
+}
+
+int
+pico_tokens_next(struct pico_tokens_in *in, int32_t *value,
+    struct pico_err *err)
+{
+	int got;
+
+	if (in->form == FORM_UNKNOWN) {
+		got = fill(in, 1, err);
+		if (got <= 0)
+			return got;	/* nothing: no sequences */
+		in->form = in->buf[in->pos] != header[0] ? FORM_TEXT :
+		    FORM_BINARY;
+	}
+	if (in->form == FORM_TEXT)
+		return next_text(in, value, err);
+	if (in->offset == 0) {
+		got = fill(in, sizeof header, err);
+		if (got < 0)
+			return -1;
+		/* The version is judged where headers are read. */
+		if (memcmp(in->buf + in->pos, header,
+		    MIN(in->len - in->pos, (size_t)4)) != 0 || got == 0)
+			return fail(err, "%s: byte 0: not a token stream "
+			    "(it begins with '%s')", in->name,
+			    show((char *)in->buf + in->pos,
+			    MIN(in->len - in->pos, sizeof header)));
+	}
+	return next_binary(in, value, err);
+}
+
+/* ---- writing ---- */
+
+static const char out_name[] = "standard output";
+
+void
+pico_tokens_out_init(struct pico_tokens_out *out, int fd, bool binary)
+{
+	struct stat st;
+
+	out->fd = fd;
+	out->binary = binary;
+	out->started = false;
+	out->n = 0;
+	out->prompt = isatty(fd) || (fstat(fd, &st) == 0 &&
+	    (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)));
+}
+
+static int
+put_bytes(struct pico_tokens_out *out, const void *p, size_t n,
+    struct pico_err *err)
+{
+	if (n > sizeof out->buf - out->n) {
+		if (write_all(out->fd, out_name, out->buf, out->n, err) < 0)
+			return -1;
+		out->n = 0;
+	}
+	memcpy(out->buf + out->n, p, n);
+	out->n += n;
+	return 0;
+}
+
+static int
+put_i32(struct pico_tokens_out *out, int32_t v, struct pico_err *err)
+{
+	if (!out->started && put_bytes(out, header, sizeof header, err) < 0)
+		return -1;
+	out->started = true;
+	return put_bytes(out, &v, sizeof v, err);
+}
+
+int
+pico_tokens_put(struct pico_tokens_out *out, int32_t id, struct pico_err *err)
+{
+	char text[16];
+	int n;
+
+	if (id < 0)
+		return fail(err, "%" PRId32 " is not a token id", id);
+	if (out->binary) {
+		if (put_i32(out, id, err) < 0)
+			return -1;
+	} else {
+		n = snprintf(text, sizeof text, out->started ? " %" PRId32 :
+		    "%" PRId32, id);
+		if (put_bytes(out, text, (size_t)n, err) < 0)
+			return -1;
+		out->started = true;
+	}
+	return out->prompt ? pico_tokens_flush(out, err) : 0;
+}
+
+int
+pico_tokens_end(struct pico_tokens_out *out, enum pico_reason reason,
+    struct pico_err *err)
+{
+	if (out->binary) {
+		if (put_i32(out, reason == PICO_END_NONE ? PICO_END_LIMIT :
+		    (int32_t)reason, err) < 0)
+			return -1;
+	} else {
+		if (put_bytes(out, "\n", 1, err) < 0)
+			return -1;
+		out->started = false;
+	}
+	return out->prompt ? pico_tokens_flush(out, err) : 0;
+}
+
+int
+pico_tokens_flush(struct pico_tokens_out *out, struct pico_err *err)
+{
+	if (out->binary && !out->started) {
+		if (put_bytes(out, header, sizeof header, err) < 0)
+			return -1;
+		out->started = true;
+	}
+	if (write_all(out->fd, out_name, out->buf, out->n, err) < 0)
+		return -1;
+	out->n = 0;
+	return 0;
+}
