@@ -274,6 +274,11 @@ int pico_tokens_next(struct pico_tokens_in *in, int32_t *value,
     struct pico_err *err);
 /* Number, from 1, of the sequence (in text: the line) being read. */
 uint64_t pico_tokens_line(const struct pico_tokens_in *in);
+/* Whether something can be read without waiting (or the end was reached). */
+bool pico_tokens_ready(const struct pico_tokens_in *in);
+/* After a fault in a text stream: goes on at the next line. False if that
+   cannot be done. */
+bool pico_tokens_recover(struct pico_tokens_in *in);
 
 struct pico_tokens_out {
 	int fd;
@@ -486,8 +491,8 @@ struct pico_col {
 };
 /*
  * Computes n <= chunk columns; each goes to the next position of its sequence,
- * in the order given. Fails if a token is out of range or a sequence is full, before any work.
- * The values depend on the tokens before and nothing else.
+ * in the order given. Fails if a token is out of range or a sequence is full,
+ * before any work. The values depend on the tokens before and nothing else.
  */
 int pico_ctx_eval(struct pico_ctx *c, const struct pico_col *cols, size_t n,
     struct pico_err *err);
