@@ -28,6 +28,8 @@ ALL_LDFLAGS = -pthread $(LDFLAGS) $(EXTRA_LDFLAGS)
 LIBS = -lm
 
 PROGS = $(patsubst cmd/pico-%.c,pico-%,$(wildcard cmd/pico-*.c))
+CMD_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out cmd/pico-%.c, \
+	$(wildcard cmd/*.c)))
 LIB_SRC = $(sort $(wildcard lib/*/*.c))
 LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/%.o)
 UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
@@ -45,7 +47,7 @@ $(BUILD)/libpico.a: $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $(LIB_OBJ)
 
-$(BUILD)/bin/pico-%: $(BUILD)/cmd/pico-%.o $(BUILD)/cmd/cmd.o $(BUILD)/libpico.a
+$(BUILD)/bin/pico-%: $(BUILD)/cmd/pico-%.o $(CMD_OBJ) $(BUILD)/libpico.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(BUILD)/libpico.a $(LIBS)
 

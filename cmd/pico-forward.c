@@ -56,6 +56,7 @@ print_top(struct forward *f, uint64_t pos, int32_t token, const float *logits)
 {
 	uint32_t n_vocab = (uint32_t)pico_vocab_n(f->r.vocab);
 	size_t i, n = pico_top(logits, n_vocab, f->cand, (size_t)top);
+	double best = n > 0 ? pico_logprob(logits, n_vocab, f->cand[0].id) : 0;
 
 	for (i = 0; i < n; i++) {
 		struct pico_str s = pico_vocab_text(f->r.vocab, f->cand[i].id);
@@ -63,8 +64,8 @@ print_top(struct forward *f, uint64_t pos, int32_t token, const float *logits)
 		(void)pico_escape(f->shown, f->shown_size, s.p, s.n);
 		(void)printf("%" PRIu64 "\t%" PRId32 "\t%zu\t%" PRId32
 		    "\t%.9g\t%.9g\t%s\n", pos, token, i + 1, f->cand[i].id,
-		    f->cand[i].logit, pico_logprob(logits, n_vocab,
-		    f->cand[i].id), f->shown);
+		    f->cand[i].logit,
+		    best + (f->cand[i].logit - f->cand[0].logit), f->shown);
 	}
 }
 

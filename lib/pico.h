@@ -257,7 +257,9 @@ enum pico_reason {
 enum pico_event {
 	PICO_EOF = 0,		/* no more input */
 	PICO_TOKEN = 1,
-	PICO_SEQ_END = 2	/* the sequence ended */
+	PICO_SEQ_END = 2,	/* the sequence ended */
+	PICO_LINE_END = 3	/* logits: the input line ended, its sequence
+				   goes on (sessions) */
 };
 
 struct pico_tokens_in;
@@ -314,27 +316,36 @@ uint32_t pico_logits_n_vocab(const struct pico_logits_in *in);
 /* End-of-generation ids, borrowed; *n of them. */
 const int32_t *pico_logits_eog(const struct pico_logits_in *in, size_t *n);
 /*
- * Next event. PICO_TOKEN: *id, *flags, and *logits (n_vocab floats, valid until
- * the next call; NULL without PICO_ROW_LOGITS). PICO_SEQ_END: *id is the reason.
+ * Next event. PICO_TOKEN: *id, and *logits (n_vocab floats, valid until the
+ * next call; NULL if the token is only history). PICO_SEQ_END: *id is the
+ * reason. PICO_LINE_END: the line of the token before ended here; an event of
+ * its own because in text it stands in the line after, and a row must not wait
+ * for what follows it. Blocks until what it returns is decided, no longer. -1 on
+ * a fault, naming the line or the byte.
  */
-int pico_logits_next(struct pico_logits_in *in, int32_t *id, uint32_t *flags,
+int pico_logits_next(struct pico_logits_in *in, int32_t *id,
     const float **logits, struct pico_err *err);
 
 struct pico_logits_out {
 	int fd;
 	bool text;
+	bool prompt;	/* flush after every row */
 	uint32_t n_vocab;
-	FILE *f;
+	size_t n;	/* bytes waiting in buf */
+	char *buf;
 };
-/* Writes the header. text: the text form. */
+/* Writes the header. text: the text form. Rows go out at once if fd is a pipe,
+   terminal or socket; in blocks otherwise. */
 int pico_logits_out_open(struct pico_logits_out *out, int fd, bool text,
     uint32_t n_vocab, const int32_t *eog, size_t n_eog, struct pico_err *err);
-/* logits may be NULL: history only. */
+/* flags: 0 or PICO_ROW_LINE_END. logits may be NULL: history only. */
 int pico_logits_put(struct pico_logits_out *out, int32_t id, uint32_t flags,
     const float *logits, struct pico_err *err);
+/* Ends the sequence (binary: NONE is written as LIMIT). */
 int pico_logits_end(struct pico_logits_out *out, enum pico_reason reason,
     struct pico_err *err);
 int pico_logits_flush(struct pico_logits_out *out, struct pico_err *err);
+/* Frees; what was not flushed is lost. */
 void pico_logits_out_close(struct pico_logits_out *out);
 
 /* ---- vocabulary and tokenizer ------------------------------------------ */
@@ -532,9 +543,9 @@ int pico_kv_can_save(const char *path, struct pico_err *err);
 /* The samplers, each a step of a chain. Formulas: pico-sample(1). */
 enum pico_sampler_kind {
 	PICO_S_LOGIT_BIAS,	/* bias[] of the chain */
-	PICO_S_PENALTIES,	/* n = window, a = repeat, b = frequency,
-				   c = presence */
-	PICO_S_TOP_K,		/* n = k */
+	PICO_S_PENALTIES,	/* n = window (-1: all), a = repeat, b =
+				   frequency, c = presence */
+	PICO_S_TOP_K,		/* n = k; 0: all */
 	PICO_S_TYPICAL,		/* a = p (Meister et al. 2022) */
 	PICO_S_TOP_P,		/* a = p (Holtzman et al. 2019) */
 	PICO_S_MIN_P,		/* a = p (Nguyen et al. 2024) */
@@ -574,20 +585,49 @@ void pico_sampler_free(struct pico_sampler *s);
  * Runs the chain over n_vocab logits, given the ids before (oldest first).
  * Returns the number of candidates left, sorted by logit, then id, with their
  * probabilities; *out is borrowed until the next call. Fails on NaN and when
- * no token is possible, naming the id and `pos`.
+ * no token is possible, naming the id and `pos`, and (PICO_USAGE) if a bias is
+ * for an id outside the vocabulary. A logit of +infinity gets all the
+ * probability; of several, the one with the lowest id.
  */
 int64_t pico_sampler_run(struct pico_sampler *s, const struct pico_chain *chain,
     const float *logits, const int32_t *prev, size_t n_prev, uint64_t pos,
     const struct pico_cand **out, struct pico_err *err);
 /*
+ * The same, and then pico_choose() with u: puts the chosen id into *id. Sorts
+ * only as far as the choice needs.
+ */
+int pico_sampler_draw(struct pico_sampler *s, const struct pico_chain *chain,
+    const float *logits, const int32_t *prev, size_t n_prev, uint64_t pos,
+    double u, int32_t *id, struct pico_err *err);
+/*
  * A uniform number in [0,1) with 53 bits that depends on these three numbers
- * only: counter-based, so batches and restarts draw alike.
+ * only: counter-based, so batches and restarts draw alike. seq counts the
+ * sequences of the input from 0; pos is the place in its sequence, from 0, of
+ * the token to be drawn.
  */
 double pico_draw(uint64_t seed, uint64_t seq, uint64_t pos);
-/* The candidate on which a uniform number falls. */
+/*
+ * The candidate on which a uniform number falls: the first whose probability,
+ * added to those before it, exceeds u, or else the last of all that are
+ * possible. Never one of probability 0. n >= 1.
+ */
 int32_t pico_choose(const struct pico_cand *cand, size_t n, double u);
 
-/* ---- generation ---------------------------------------------------------- */
+/*
+ * Log-probability of an id (< n) after softmax over the whole row. NaN if a
+ * logit is NaN or none is above -infinity. Costs a pass over the row; other ids
+ * of the row differ from it as their logits do.
+ */
+double pico_logprob(const float *logits, uint32_t n, int32_t id);
+/*
+ * The k best of a row (all, if it has fewer) by logit, then id, with their
+ * probabilities after softmax over the whole row. Returns how many; 0 if a
+ * logit is NaN or none is above -infinity.
+ */
+size_t pico_top(const float *logits, uint32_t n, struct pico_cand *out,
+    size_t k);
+
+/* ---- generation -------------------------------------------------------- */
 
 struct pico_gen_params {
 	struct pico_chain chain;
