@@ -46,6 +46,7 @@ struct forward {
 	float *last;			/* --nll in a session: logits after the
 					   line before */
 	bool have_last;
+	bool full;			/* the session has filled the context */
 	uint64_t tokens, passes;
 	double seconds;
 };
@@ -100,6 +101,9 @@ put_token(struct forward *f, const struct lines *l, size_t start, size_t i,
 			print_top(f, start + i, l->ids[i], logits);
 		return 0;
 	}
+	/* nothing can follow in a full session, so nothing is to be drawn */
+	if (last && f->full)
+		return pico_logits_put(&f->out, l->ids[i], 0, NULL, err);
 	return pico_logits_put(&f->out, l->ids[i],
 	    last && session ? PICO_ROW_LINE_END : 0, logits, err);
 }
@@ -142,6 +146,7 @@ run_line(struct forward *f, const struct lines *l, struct pico_err *err)
 		(void)pico_ctx_tokens(ctx, 0, &start);
 	if (check_line(f, l, start, err) < 0)
 		return -1;
+	f->full = session && start + l->n == pico_ctx_n_ctx(ctx);
 	/* what the cache has need not be computed again, but the logits that
 	   are wanted do */
 	done = 0;
@@ -171,6 +176,17 @@ run_line(struct forward *f, const struct lines *l, struct pico_err *err)
 		cmd_progress("token", f->tokens, 0);
 	}
 	return 0;
+}
+
+/* A session ends with its input, or when the context is full. */
+static int
+end_line(struct forward *f, const struct lines *l, struct pico_err *err)
+{
+	if (f->full)
+		return pico_logits_end(&f->out, PICO_END_CONTEXT, err);
+	if (session)
+		return 0;
+	return pico_logits_end(&f->out, l->reason, err);
 }
 
 static void
@@ -224,13 +240,12 @@ main(int argc, char **argv)
 		if (run_line(&f, &lines, &err) < 0)
 			break;
 		f.seconds += pico_seconds() - start;
-		if (stream && ((!session &&
-		    pico_logits_end(&f.out, lines.reason, &err) < 0) ||
+		if (stream && (end_line(&f, &lines, &err) < 0 ||
 		    pico_logits_flush(&f.out, &err) < 0))
 			break;
 		(void)fflush(stdout);
 	}
-	if (r == 0 && session && stream &&
+	if (r == 0 && session && stream && !f.full &&
 	    pico_logits_end(&f.out, lines.reason, &err) < 0)
 		r = -1;
 	if (stream) {

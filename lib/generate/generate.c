@@ -234,18 +234,14 @@ static int
 draw(struct pico_gen *g, struct slot *s, const float *logits,
     struct pico_err *err)
 {
-	const struct pico_cand *cand;
 	uint64_t pos = s->ids.n;
-	int64_t n;
 	int32_t id;
 	int r;
 
-	n = pico_sampler_run(g->sampler, &g->p->chain, logits, s->ids.v,
-	    s->ids.n, pos, &cand, err);
-	if (n < 0)
+	if (pico_sampler_draw(g->sampler, &g->p->chain, logits, s->ids.v,
+	    s->ids.n, pos, pico_draw(g->p->seed, s->number, pos), &id,
+	    err) < 0)
 		return -1;
-	id = pico_choose(cand, (size_t)n, pico_draw(g->p->seed, s->number,
-	    pos));
 	if (is_stop_id(g, id))
 		return end_sequence(g, s, PICO_END_STOP, err);
 	if (push(&s->ids, id, err) < 0)
