@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "../gguf/gguf.h"
 #include "kernel.h"
-#include "types.h"
 
 /* Columns that one unpacked block of weights is multiplied with. */
 #define COLS 16
@@ -367,19 +367,19 @@ static const struct format {
 	bool offset;		/* has minima */
 	void (*unpack)(const uint8_t *p, struct block *b);
 } formats[] = {
-	{ T_Q4_0, 18, false, unpack_q4_0 },
-	{ T_Q4_1, 20, true, unpack_q4_1 },
-	{ T_Q5_0, 22, false, unpack_q5_0 },
-	{ T_Q5_1, 24, true, unpack_q5_1 },
-	{ T_Q8_0, 34, false, unpack_q8_0 },
-	{ T_IQ4_NL, 18, false, unpack_iq4_nl },
-	{ T_MXFP4, 17, false, unpack_mxfp4 },
-	{ T_Q2_K, 84, true, unpack_q2_k },
-	{ T_Q3_K, 110, false, unpack_q3_k },
-	{ T_Q4_K, 144, true, unpack_q4_k },
-	{ T_Q5_K, 176, true, unpack_q5_k },
-	{ T_Q6_K, 210, false, unpack_q6_k },
-	{ T_IQ4_XS, 136, false, unpack_iq4_xs }
+	{ TYPE_Q4_0, 18, false, unpack_q4_0 },
+	{ TYPE_Q4_1, 20, true, unpack_q4_1 },
+	{ TYPE_Q5_0, 22, false, unpack_q5_0 },
+	{ TYPE_Q5_1, 24, true, unpack_q5_1 },
+	{ TYPE_Q8_0, 34, false, unpack_q8_0 },
+	{ TYPE_IQ4_NL, 18, false, unpack_iq4_nl },
+	{ TYPE_MXFP4, 17, false, unpack_mxfp4 },
+	{ TYPE_Q2_K, 84, true, unpack_q2_k },
+	{ TYPE_Q3_K, 110, false, unpack_q3_k },
+	{ TYPE_Q4_K, 144, true, unpack_q4_k },
+	{ TYPE_Q5_K, 176, true, unpack_q5_k },
+	{ TYPE_Q6_K, 210, false, unpack_q6_k },
+	{ TYPE_IQ4_XS, 136, false, unpack_iq4_xs }
 };
 
 /* ---- products ---- */
@@ -451,14 +451,14 @@ widen(uint32_t type, const uint8_t *w, size_t at, size_t n, float *dst)
 	const struct pico_type *t;
 
 	switch (type) {
-	case T_F32:
+	case TYPE_F32:
 		memcpy(dst, w + 4 * at, 4 * n);
 		break;
-	case T_F16:
+	case TYPE_F16:
 		for (size_t i = 0; i < n; i++)
 			dst[i] = half(get_u16(w + 2 * (at + i)));
 		break;
-	case T_BF16:
+	case TYPE_BF16:
 		for (size_t i = 0; i < n; i++)
 			dst[i] = bf16_to_f32(get_u16(w + 2 * (at + i)));
 		break;
