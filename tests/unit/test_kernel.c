@@ -544,13 +544,15 @@ test_dots(void)
 
 			random_row(i, w, BLOCKS);
 			for (size_t b = 0; b < BLOCKS; b++) {
-				uint8_t *p = w + b * t->bytes, keep[4] = { 0 };
+				uint8_t *p = w + b * t->bytes, keep[4];
+				size_t at = (size_t)MAX(scales[i].d, 0);
+				size_t len = scales[i].d < 0 ? 1 :
+				    scales[i].m < 0 ? 2 : 4;
 
-				memcpy(keep, p + MAX(scales[i].d, 0), 4);
+				memcpy(keep, p + at, len);
 				memset(p, j & 1 ? 0xff : j & 2 ? 0x80 : 0,
 				    t->bytes);
-				memcpy(p + MAX(scales[i].d, 0), keep,
-				    scales[i].d < 0 ? 1 : scales[i].m < 0 ? 2 : 4);
+				memcpy(p + at, keep, len);
 			}
 			for (size_t e = 0; e < n; e++)
 				x[e] = j & 4 && e % 2 ? -1 : 1;
