@@ -34,11 +34,11 @@ enum act_kind
 kernel_act_kind(uint32_t type)
 {
 	switch (type) {
-	case TYPE_Q4_0: case TYPE_Q4_1: case TYPE_Q5_0: case TYPE_Q5_1: case TYPE_Q8_0:
-	case TYPE_IQ4_NL: case TYPE_MXFP4:
+	case TYPE_Q4_0: case TYPE_Q4_1: case TYPE_Q5_0: case TYPE_Q5_1:
+	case TYPE_Q8_0: case TYPE_IQ4_NL: case TYPE_MXFP4:
 		return ACT_Q8;
-	case TYPE_Q2_K: case TYPE_Q3_K: case TYPE_Q4_K: case TYPE_Q5_K: case TYPE_Q6_K:
-	case TYPE_IQ4_XS:
+	case TYPE_Q2_K: case TYPE_Q3_K: case TYPE_Q4_K: case TYPE_Q5_K:
+	case TYPE_Q6_K: case TYPE_IQ4_XS:
 		return ACT_Q8K;
 	default:
 		return ACT_F32;

@@ -142,7 +142,8 @@ quantize(enum act_kind kind, const float *x, size_t n, void *dst)
 
 /*
  * A block of weights: value = d * scale * q + m * min, where scale and min
- * belong to the element's sixteenth of a super-block and are 1 in a block of 32.
+ * belong to the element's sixteenth of a super-block; in a block of 32 they are
+ * 1 and not filled in.
  */
 struct block {
 	float d, m;
@@ -286,8 +287,10 @@ static void
 six_bits(const uint8_t *p, struct block *b)
 {
 	for (int j = 0; j < 8; j++) {
-		int sc = j < 4 ? p[j] & 63 : (p[j + 4] & 15) | p[j - 4] >> 6 << 4;
-		int mn = j < 4 ? p[j + 4] & 63 : p[j + 4] >> 4 | p[j] >> 6 << 4;
+		int sc = j < 4 ? p[j] & 63 :
+		    (p[j + 4] & 15) | p[j - 4] >> 6 << 4;
+		int mn = j < 4 ? p[j + 4] & 63 :
+		    p[j + 4] >> 4 | p[j] >> 6 << 4;
 
 		b->scale[2 * j] = b->scale[2 * j + 1] = (int16_t)sc;
 		b->min[2 * j] = b->min[2 * j + 1] = (int16_t)mn;
@@ -323,7 +326,8 @@ unpack_q5_k(const uint8_t *p, struct block *b)
 	six_bits(p + 4, b);
 	long_nibbles(p + 48, b->q);
 	for (int e = 0; e < 256; e++)
-		b->q[e] = (int8_t)(b->q[e] + (p[16 + e % 32] >> e / 32 & 1) * 16);
+		b->q[e] = (int8_t)(b->q[e] +
+		    (p[16 + e % 32] >> e / 32 & 1) * 16);
 }
 
 static void

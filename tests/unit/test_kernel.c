@@ -984,9 +984,12 @@ test_same_bits(void)
 	h[2] = hash_floats(h[2], x, N / 2);
 	for (int i = 0; i < 3; i++)
 		printf("# checksum %d: 0x%016" PRIx64 "\n", i, h[i]);
-	ok(h[0] == 0x0be3e5cb9a70b6c4, "functions have the bits they always had");
-	ok(h[1] == 0xaf3b1f855669819a, "dot products have the bits they always had");
-	ok(h[2] == 0x847e9574a9327b34, "attention and norms have the bits they always had");
+	ok(h[0] == 0x0be3e5cb9a70b6c4,
+	    "functions have the bits they always had");
+	ok(h[1] == 0xaf3b1f855669819a,
+	    "dot products have the bits they always had");
+	ok(h[2] == 0x847e9574a9327b34,
+	    "attention and norms have the bits they always had");
 }
 
 /* ---- the choice ---- */

@@ -138,9 +138,9 @@ test_sincos(void)
 }
 
 /*
- * Results that no compiler and no machine may change. The checksum was made with
- * gcc on x86-64; when a function is changed on purpose, take the new one from
- * the output.
+ * Results that no compiler and no machine may change. The checksum was made
+ * with gcc on x86-64; when a function is changed on purpose, take the new one
+ * from the output.
  */
 static void
 test_same_bits(void)
