@@ -35,13 +35,13 @@
  *		*a = fma(dm * da, (float)msum, *a);	if the type has an offset
  *	TREE(8)
  * with da the scale of the activation block, qa its codes, and
- *	type		   dw	     isum		   dm	  msum
- *	Q4_0 Q5_0 Q8_0	   d	     sum cw*qa		   -
- *	IQ4_NL		   d	     sum cw*qa		   -
- *	MXFP4		   2^(e-128) sum cw*qa		   -
- *	Q4_1 Q5_1	   d	     sum cw*qa		   m	  sum qa
- *	Q2_K Q4_K Q5_K	   d	     sum_j sc_j sum cw*qa  -dmin  sum_j mn_j sum qa
- *	Q3_K Q6_K IQ4_XS   d	     sum_j sc_j sum cw*qa  -
+ *	type              dw         isum                  dm     msum
+ *	Q4_0 Q5_0 Q8_0    d          sum cw*qa             -
+ *	IQ4_NL            d          sum cw*qa             -
+ *	MXFP4             2^(e-128)  sum cw*qa             -
+ *	Q4_1 Q5_1         d          sum cw*qa             m      sum qa
+ *	Q2_K Q4_K Q5_K    d          sum_j sc_j sum cw*qa  -dmin  sum_j mn_j sum qa
+ *	Q3_K Q6_K IQ4_XS  d          sum_j sc_j sum cw*qa  -
  * where cw is the signed code or code book value (offset subtracted: nib - 8
  * for Q4_0), j runs over the sub-blocks, and d, m, dmin are widened f16. Each
  * product dw * da (dm * da) is rounded to float32. All sums are integers below
@@ -51,8 +51,8 @@
  * - If any x is NaN or infinite: d = NaN, all codes 0. The NaN then reaches
  *   every output of that column.
  * - If a < 2^-100: d = 0, all codes 0.
- * - Else t = 127 / a, code = t * x rounded to an integer, ties to even (t * x is
- *   rounded to float32 first); ACT_Q8: d = a / 127, ACT_Q8K: d = 1 / t. No code
+ * - Else t = 127 / a, code = t * x rounded to an integer, ties to even (t * x
+ *   is rounded to float32 first); ACT_Q8: d = a / 127, ACT_Q8K: d = 1 / t. No code
  *   leaves -127..127.
  * (The usual Q8_K has t = -127 / M with M the largest element and its sign. The
  * products d * code are the same, so all that comes after is, too.)
@@ -63,6 +63,9 @@
  *	layer_norm	mean = SUM32(x) / n;  c = x - mean
  *			r = 1 / sqrt(SUM32(c * c) / n + eps)
  *			y = ((c * r) * w) + b
+ *
+ * Activation functions: as written at enum k_fn, from left to right, every
+ * operation rounded. k_exp, k_tanh, k_erf: the operations of func.c.
  *
  * softmax: m = max x;  p = k_exp(x - m);  y = p / SUM32(p).
  *

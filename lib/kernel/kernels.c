@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../gguf/gguf.h"
 #include "kernel.h"
-#include "types.h"
 
 /* Best first. */
 static const struct kernels *const sets[] = { &kernels_scalar };
@@ -34,11 +34,11 @@ enum act_kind
 kernel_act_kind(uint32_t type)
 {
 	switch (type) {
-	case T_Q4_0: case T_Q4_1: case T_Q5_0: case T_Q5_1: case T_Q8_0:
-	case T_IQ4_NL: case T_MXFP4:
+	case TYPE_Q4_0: case TYPE_Q4_1: case TYPE_Q5_0: case TYPE_Q5_1:
+	case TYPE_Q8_0: case TYPE_IQ4_NL: case TYPE_MXFP4:
 		return ACT_Q8;
-	case T_Q2_K: case T_Q3_K: case T_Q4_K: case T_Q5_K: case T_Q6_K:
-	case T_IQ4_XS:
+	case TYPE_Q2_K: case TYPE_Q3_K: case TYPE_Q4_K: case TYPE_Q5_K:
+	case TYPE_Q6_K: case TYPE_IQ4_XS:
 		return ACT_Q8K;
 	default:
 		return ACT_F32;

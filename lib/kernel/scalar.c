@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "../gguf/gguf.h"
 #include "kernel.h"
-#include "types.h"
 
 /* Columns that one unpacked block of weights is multiplied with. */
 #define COLS 16
@@ -142,7 +142,8 @@ quantize(enum act_kind kind, const float *x, size_t n, void *dst)
 
 /*
  * A block of weights: value = d * scale * q + m * min, where scale and min
- * belong to the element's sixteenth of a super-block and are 1 in a block of 32.
+ * belong to the element's sixteenth of a super-block; in a block of 32 they are
+ * 1 and not filled in.
  */
 struct block {
 	float d, m;
@@ -286,8 +287,10 @@ static void
 six_bits(const uint8_t *p, struct block *b)
 {
 	for (int j = 0; j < 8; j++) {
-		int sc = j < 4 ? p[j] & 63 : (p[j + 4] & 15) | p[j - 4] >> 6 << 4;
-		int mn = j < 4 ? p[j + 4] & 63 : p[j + 4] >> 4 | p[j] >> 6 << 4;
+		int sc = j < 4 ? p[j] & 63 :
+		    (p[j + 4] & 15) | p[j - 4] >> 6 << 4;
+		int mn = j < 4 ? p[j + 4] & 63 :
+		    p[j + 4] >> 4 | p[j] >> 6 << 4;
 
 		b->scale[2 * j] = b->scale[2 * j + 1] = (int16_t)sc;
 		b->min[2 * j] = b->min[2 * j + 1] = (int16_t)mn;
@@ -323,7 +326,8 @@ unpack_q5_k(const uint8_t *p, struct block *b)
 	six_bits(p + 4, b);
 	long_nibbles(p + 48, b->q);
 	for (int e = 0; e < 256; e++)
-		b->q[e] = (int8_t)(b->q[e] + (p[16 + e % 32] >> e / 32 & 1) * 16);
+		b->q[e] = (int8_t)(b->q[e] +
+		    (p[16 + e % 32] >> e / 32 & 1) * 16);
 }
 
 static void
@@ -367,19 +371,19 @@ static const struct format {
 	bool offset;		/* has minima */
 	void (*unpack)(const uint8_t *p, struct block *b);
 } formats[] = {
-	{ T_Q4_0, 18, false, unpack_q4_0 },
-	{ T_Q4_1, 20, true, unpack_q4_1 },
-	{ T_Q5_0, 22, false, unpack_q5_0 },
-	{ T_Q5_1, 24, true, unpack_q5_1 },
-	{ T_Q8_0, 34, false, unpack_q8_0 },
-	{ T_IQ4_NL, 18, false, unpack_iq4_nl },
-	{ T_MXFP4, 17, false, unpack_mxfp4 },
-	{ T_Q2_K, 84, true, unpack_q2_k },
-	{ T_Q3_K, 110, false, unpack_q3_k },
-	{ T_Q4_K, 144, true, unpack_q4_k },
-	{ T_Q5_K, 176, true, unpack_q5_k },
-	{ T_Q6_K, 210, false, unpack_q6_k },
-	{ T_IQ4_XS, 136, false, unpack_iq4_xs }
+	{ TYPE_Q4_0, 18, false, unpack_q4_0 },
+	{ TYPE_Q4_1, 20, true, unpack_q4_1 },
+	{ TYPE_Q5_0, 22, false, unpack_q5_0 },
+	{ TYPE_Q5_1, 24, true, unpack_q5_1 },
+	{ TYPE_Q8_0, 34, false, unpack_q8_0 },
+	{ TYPE_IQ4_NL, 18, false, unpack_iq4_nl },
+	{ TYPE_MXFP4, 17, false, unpack_mxfp4 },
+	{ TYPE_Q2_K, 84, true, unpack_q2_k },
+	{ TYPE_Q3_K, 110, false, unpack_q3_k },
+	{ TYPE_Q4_K, 144, true, unpack_q4_k },
+	{ TYPE_Q5_K, 176, true, unpack_q5_k },
+	{ TYPE_Q6_K, 210, false, unpack_q6_k },
+	{ TYPE_IQ4_XS, 136, false, unpack_iq4_xs }
 };
 
 /* ---- products ---- */
@@ -451,14 +455,14 @@ widen(uint32_t type, const uint8_t *w, size_t at, size_t n, float *dst)
 	const struct pico_type *t;
 
 	switch (type) {
-	case T_F32:
+	case TYPE_F32:
 		memcpy(dst, w + 4 * at, 4 * n);
 		break;
-	case T_F16:
+	case TYPE_F16:
 		for (size_t i = 0; i < n; i++)
 			dst[i] = half(get_u16(w + 2 * (at + i)));
 		break;
-	case T_BF16:
+	case TYPE_BF16:
 		for (size_t i = 0; i < n; i++)
 			dst[i] = bf16_to_f32(get_u16(w + 2 * (at + i)));
 		break;
