@@ -122,6 +122,7 @@ enum pico_kv_type {
 	PICO_KV_I32, PICO_KV_F32, PICO_KV_BOOL, PICO_KV_STR, PICO_KV_ARR,
 	PICO_KV_U64, PICO_KV_I64, PICO_KV_F64, PICO_KV_N
 };
+#define PICO_KV_DEPTH 16	/* levels of arrays in arrays, at most */
 
 /* One key and its value, in place in the mapped file. */
 struct pico_kv {
@@ -161,6 +162,8 @@ struct pico_type {
 const struct pico_type *pico_type(uint32_t id);
 /* By name, case ignored; NULL if there is none. */
 const struct pico_type *pico_type_named(const char *name);
+/* "Q4_K_M", ... of the key general.file_type; NULL for an unknown one. */
+const char *pico_file_type_name(int64_t id);
 /* "u32", "str", "arr", ...; NULL for an unknown one. */
 const char *pico_kv_type_name(uint32_t type);
 /*
@@ -175,6 +178,14 @@ int pico_dequantize(uint32_t type, const void *src, float *dst, size_t n);
  */
 uint64_t pico_bad_blocks(uint32_t type, const void *src, size_t n,
     uint64_t *first);
+
+struct pico_stats {
+	uint64_t n, n_nan, n_inf;
+	double min, max, mean, rms;	/* of the finite values; 0 if none */
+};
+/* Statistics of n values (whole blocks); -1 as in pico_dequantize(). */
+int pico_stats(uint32_t type, const void *src, uint64_t n,
+    struct pico_stats *out);
 
 enum {
 	PICO_GGUF_HEADER = 1,	/* tensor data is not needed and not checked */

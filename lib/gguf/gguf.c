@@ -17,7 +17,6 @@
 
 #define KEY_MAX 65535
 #define NAME_MAX_BYTES 64
-#define DEPTH_MAX 16		/* arrays in arrays */
 #define STDIN_NAME "standard input"
 
 static const struct {
@@ -240,7 +239,7 @@ skip_elements(struct reader *r, uint32_t type, uint64_t n)
 static int
 take_array(struct reader *r, struct pico_kv *kv)
 {
-	uint64_t todo[DEPTH_MAX], n = 0, least;
+	uint64_t todo[PICO_KV_DEPTH - 1], n = 0, least;
 	uint32_t elem = 0;
 	unsigned depth = 0;
 	bool outermost = true;
@@ -273,9 +272,10 @@ take_array(struct reader *r, struct pico_kv *kv)
 			if (skip_elements(r, elem, n) < 0)
 				return -1;
 		} else {
-			if (depth == DEPTH_MAX)
+			if (depth == COUNT(todo))
 				return bad(r, "array nesting at offset %" PRIu64
-				    " is deeper than %d", r->pos, DEPTH_MAX);
+				    " is deeper than %d", r->pos,
+				    PICO_KV_DEPTH);
 			todo[depth++] = n;
 		}
 		while (depth > 0 && todo[depth - 1] == 0)
