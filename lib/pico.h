@@ -133,6 +133,7 @@ struct pico_kv {
 				   lengths and counts); not aligned */
 	uint64_t offset;	/* of data in its file */
 	uint64_t bytes;		/* of data */
+	uint32_t wide;		/* bytes of a length inside data: 8; 4 in v1 */
 	int shard;		/* which file of a split set, from 0 */
 };
 
@@ -168,6 +169,12 @@ const char *pico_kv_type_name(uint32_t type);
  * for a type that cannot be turned into numbers.
  */
 int pico_dequantize(uint32_t type, const void *src, float *dst, size_t n);
+/*
+ * How many of the blocks of n values have a scale (or, without blocks, a value)
+ * that is NaN or infinite; *first is then the number of the first one, from 0.
+ */
+uint64_t pico_bad_blocks(uint32_t type, const void *src, size_t n,
+    uint64_t *first);
 
 enum {
 	PICO_GGUF_HEADER = 1,	/* tensor data is not needed and not checked */
@@ -233,6 +240,8 @@ double pico_kv_real_at(const struct pico_kv *kv, uint64_t i);
  * moves *pos on (a byte offset into data). The caller counts to n.
  */
 struct pico_str pico_kv_str_next(const struct pico_kv *kv, uint64_t *pos);
+/* The same for an array of arrays; they come as if they were values of keys. */
+struct pico_kv pico_kv_arr_next(const struct pico_kv *kv, uint64_t *pos);
 
 /* ---- token streams (pico-stream(5)) ------------------------------------ */
 
