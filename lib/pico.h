@@ -276,6 +276,11 @@ int pico_tokens_next(struct pico_tokens_in *in, int32_t *value,
     struct pico_err *err);
 /* Number, from 1, of the sequence (in text: the line) being read. */
 uint64_t pico_tokens_line(const struct pico_tokens_in *in);
+/* Whether something can be read without waiting (or the end was reached). */
+bool pico_tokens_ready(const struct pico_tokens_in *in);
+/* After a fault in a text stream: goes on at the next line. False if that
+   cannot be done. */
+bool pico_tokens_recover(struct pico_tokens_in *in);
 
 struct pico_tokens_out {
 	int fd;
@@ -453,7 +458,8 @@ struct pico_model_info {
 };
 struct pico_model_info pico_model_info(const struct pico_model *m);
 
-enum pico_kv_kind { PICO_KV_CACHE_F16, PICO_KV_CACHE_F32 };
+/* Type of the values in the KV cache. */
+enum pico_kv_kind { PICO_CACHE_F16, PICO_CACHE_F32 };
 
 struct pico_ctx_params {
 	uint32_t n_ctx;		/* positions a sequence; 0: the model's, at most
@@ -482,6 +488,7 @@ struct pico_ctx *pico_ctx_new(const struct pico_model *m,
     const struct pico_ctx_params *p, struct pico_err *err);
 void pico_ctx_free(struct pico_ctx *c);
 uint32_t pico_ctx_n_ctx(const struct pico_ctx *c);
+uint32_t pico_ctx_n_seq(const struct pico_ctx *c);
 uint32_t pico_ctx_n_threads(const struct pico_ctx *c);
 uint32_t pico_ctx_chunk(const struct pico_ctx *c);
 /* Name of the instruction set in use. */
@@ -495,14 +502,17 @@ struct pico_col {
 };
 /*
  * Computes n <= chunk columns; each goes to the next position of its sequence,
- * in the order given. Logits of column i: pico_ctx_logits(c, i), n_vocab
- * floats, borrowed until the next call; NULL where they were not asked for.
- * Fails if a token is out of range or a sequence is full, before any work.
- * The values depend on the tokens before and nothing else.
+ * in the order given. Fails if a token is out of range or a sequence is full,
+ * before any work. The values depend on the tokens before and nothing else.
  */
 int pico_ctx_eval(struct pico_ctx *c, const struct pico_col *cols, size_t n,
     struct pico_err *err);
-const float *pico_ctx_logits(const struct pico_ctx *c, size_t i);
+/*
+ * Logits of column i of the last pass: n_vocab floats, borrowed until the next
+ * call of this function or of pico_ctx_eval(); NULL where they were not asked
+ * for. Ask in ascending order: they are computed in blocks.
+ */
+const float *pico_ctx_logits(struct pico_ctx *c, size_t i);
 /* Tokens of a sequence that the cache holds; borrowed. */
 const int32_t *pico_ctx_tokens(const struct pico_ctx *c, uint32_t seq,
     size_t *n);
@@ -510,6 +520,10 @@ const int32_t *pico_ctx_tokens(const struct pico_ctx *c, uint32_t seq,
 void pico_ctx_cut(struct pico_ctx *c, uint32_t seq, size_t n);
 /* Makes the first n positions of `to` those of `from`. */
 void pico_ctx_copy(struct pico_ctx *c, uint32_t to, uint32_t from, size_t n);
+
+/* Length of the longest beginning that the cache and n given ids share. */
+size_t pico_ctx_match(const struct pico_ctx *c, uint32_t seq,
+    const int32_t *ids, size_t n);
 
 /*
  * KV files (pico-kv(5)): the tokens and the cache of one sequence, with a
@@ -521,6 +535,8 @@ int pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
     struct pico_err *err);
 int pico_kv_save(const struct pico_ctx *c, uint32_t seq, const char *path,
     struct pico_err *err);
+/* Fails if saving is bound to fail: no such directory, or no right to it. */
+int pico_kv_can_save(const char *path, struct pico_err *err);
 
 /* ---- sampling ---------------------------------------------------------- */
 
@@ -623,22 +639,53 @@ struct pico_gen_params {
 	size_t n_stop;
 	bool ignore_eog;		/* end-of-generation ids are ordinary */
 	bool emit_eog;			/* write the id that ended it */
-	bool session;			/* lines continue one sequence */
+	bool session;			/* prompts continue one sequence */
 };
 
 struct pico_gen_stats {
-	uint64_t prompt_tokens, prompt_reused, decoded;
+	uint64_t prompt_tokens;		/* computed */
+	uint64_t reused_tokens;		/* found in the cache */
+	uint64_t new_tokens;
 	double prompt_seconds, decode_seconds;
-	enum pico_reason last_reason;
+	enum pico_reason reason;	/* of the sequence that ended last */
 };
 
-/* Called for each token in output order, and at each sequence's end. */
+/*
+ * Where the output goes: the tokens of one sequence after the other, in the
+ * order of their prompts, each as early as that order allows. A negative return
+ * stops the generation; *err says why.
+ */
 struct pico_gen_sink {
-	int (*token)(void *data, uint64_t seq, int32_t id, struct pico_err *);
-	int (*end)(void *data, uint64_t seq, enum pico_reason reason,
-	    struct pico_err *);
+	int (*token)(void *data, int32_t id, struct pico_err *err);
+	int (*end)(void *data, enum pico_reason reason, struct pico_err *err);
 	void *data;
 };
+
+struct pico_gen;
+/*
+ * Generates on all sequences of a context, which may hold a cache already:
+ * shared beginnings are never computed twice. params, and what it points to,
+ * ctx and vocab stay the caller's and must outlive it.
+ */
+struct pico_gen *pico_gen_new(struct pico_ctx *ctx,
+    const struct pico_vocab *vocab, const struct pico_gen_params *params,
+    const struct pico_gen_sink *sink, struct pico_err *err);
+void pico_gen_free(struct pico_gen *g);
+/* Sequences that are being computed, and whether one more can be added. */
+size_t pico_gen_busy(const struct pico_gen *g);
+bool pico_gen_has_room(const struct pico_gen *g);
+/*
+ * Adds a prompt; there must be room. echo: its tokens are output, too. Fails,
+ * and adds nothing, if it does not fit into the context or holds an id that is
+ * not in the vocabulary. An empty prompt gives an empty sequence.
+ */
+int pico_gen_add(struct pico_gen *g, const int32_t *ids, size_t n, bool echo,
+    struct pico_err *err);
+/* Adds an empty sequence in place of a prompt that was no good. */
+int pico_gen_skip(struct pico_gen *g, struct pico_err *err);
+/* One pass over what there is to compute, and its output. */
+int pico_gen_step(struct pico_gen *g, struct pico_err *err);
+const struct pico_gen_stats *pico_gen_stats(const struct pico_gen *g);
 
 /* ---- machine ----------------------------------------------------------- */
 

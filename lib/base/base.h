@@ -5,6 +5,8 @@
 
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdlib.h>	/* before the poison below */
+#include <string.h>
 
 #include "../pico.h"
 
