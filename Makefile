@@ -65,7 +65,7 @@ test: all units
 	BUILD_DIR=$(BUILD) tests/run $(T)
 
 # The same tests under the sanitizers, in a build directory of their own.
-SANITIZE = $(MAKE) test BUILD=build/$@ CFLAGS='-O1 -g' \
+SANITIZE = $(MAKE) test BUILD=build/$@ \
 	EXTRA_CFLAGS='-fno-omit-frame-pointer -fno-sanitize-recover=all'
 check-asan:
 	$(SANITIZE) CFLAGS='-O1 -g -fsanitize=address,undefined' \
