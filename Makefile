@@ -48,9 +48,14 @@ $(BUILD)/libpico.a: $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $(LIB_OBJ)
 
-$(BUILD)/bin/pico-%: $(BUILD)/cmd/pico-%.o $(CMD_OBJ) $(BUILD)/libpico.a
+# What programs share; each takes what it uses.
+$(BUILD)/cmd.a: $(CMD_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $(CMD_OBJ)
+
+$(BUILD)/bin/pico-%: $(BUILD)/cmd/pico-%.o $(BUILD)/cmd.a $(BUILD)/libpico.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(BUILD)/libpico.a $(LIBS)
+	$(CC) $(ALL_LDFLAGS) -o $@ $< $(BUILD)/cmd.a $(BUILD)/libpico.a $(LIBS)
 
 $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libpico.a
 	@mkdir -p $(@D)
