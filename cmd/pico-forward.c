@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Token stream in, logits stream (or a table of it) out. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,14 +52,27 @@ struct forward {
 	double seconds;
 };
 
+static int
+senseless(uint64_t pos, struct pico_err *err)
+{
+	err->status = PICO_ERROR;
+	(void)snprintf(err->msg, sizeof err->msg, "position %" PRIu64
+	    ": the logits are NaN or all -infinity", pos);
+	return -1;
+}
+
 /* position, token, rank, id, logit, log-probability, piece */
-static void
-print_top(struct forward *f, uint64_t pos, int32_t token, const float *logits)
+static int
+print_top(struct forward *f, uint64_t pos, int32_t token, const float *logits,
+    struct pico_err *err)
 {
 	uint32_t n_vocab = (uint32_t)pico_vocab_n(f->r.vocab);
 	size_t i, n = pico_top(logits, n_vocab, f->cand, (size_t)top);
-	double best = n > 0 ? pico_logprob(logits, n_vocab, f->cand[0].id) : 0;
+	double best;
 
+	if (n == 0)
+		return senseless(pos, err);
+	best = pico_logprob(logits, n_vocab, f->cand[0].id);
 	for (i = 0; i < n; i++) {
 		struct pico_str s = pico_vocab_text(f->r.vocab, f->cand[i].id);
 
@@ -68,14 +82,21 @@ print_top(struct forward *f, uint64_t pos, int32_t token, const float *logits)
 		    f->cand[i].logit,
 		    best + (f->cand[i].logit - f->cand[0].logit), f->shown);
 	}
+	return 0;
 }
 
 /* position, token, log-probability of it after the ones before */
-static void
-print_nll(struct forward *f, uint64_t pos, int32_t token, const float *logits)
+static int
+print_nll(struct forward *f, uint64_t pos, int32_t token, const float *logits,
+    struct pico_err *err)
 {
-	(void)printf("%" PRIu64 "\t%" PRId32 "\t%.9g\n", pos, token,
-	    pico_logprob(logits, (uint32_t)pico_vocab_n(f->r.vocab), token));
+	double p = pico_logprob(logits, (uint32_t)pico_vocab_n(f->r.vocab),
+	    token);
+
+	if (isnan(p))
+		return senseless(pos - 1, err);
+	(void)printf("%" PRIu64 "\t%" PRId32 "\t%.9g\n", pos, token, p);
+	return 0;
 }
 
 /* What is printed for token i of a line that starts at position `start`. */
@@ -86,21 +107,21 @@ put_token(struct forward *f, const struct lines *l, size_t start, size_t i,
 	bool last = i + 1 == l->n;
 
 	if (nll) {
-		if (i == 0 && f->have_last)
-			print_nll(f, start, l->ids[0], f->last);
+		if (i == 0 && f->have_last && print_nll(f, start, l->ids[0],
+		    f->last, err) < 0)
+			return -1;
 		if (!last)
-			print_nll(f, start + i + 1, l->ids[i + 1], logits);
-		else if (session)
+			return print_nll(f, start + i + 1, l->ids[i + 1],
+			    logits, err);
+		f->have_last = session;
+		if (session)
 			memcpy(f->last, logits, (size_t)pico_vocab_n(
 			    f->r.vocab) * sizeof *logits);
-		f->have_last = session;
 		return 0;
 	}
-	if (top > 0) {
-		if (logits != NULL)
-			print_top(f, start + i, l->ids[i], logits);
-		return 0;
-	}
+	if (top > 0)
+		return logits == NULL ? 0 : print_top(f, start + i, l->ids[i],
+		    logits, err);
 	/* nothing can follow in a full session, so nothing is to be drawn */
 	if (last && f->full)
 		return pico_logits_put(&f->out, l->ids[i], 0, NULL, err);

@@ -22,7 +22,7 @@ static const struct cmd about = {
 };
 
 static const struct pico_opt options[] = {
-	{ 'n', "n-tokens", PICO_OPT_INT, &n_max, "N",
+	{ 'n', "tokens", PICO_OPT_INT, &n_max, "N",
 	    "new tokens a sequence, at most (no limit)", 0, INT32_MAX, NULL },
 	{ 'j', "jobs", PICO_OPT_INT, &jobs, "N",
 	    "sequences computed at once (1)", 1, 1024, NULL },
