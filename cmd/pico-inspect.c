@@ -797,7 +797,7 @@ put_faults(const struct pico_tensor *t)
 	struct pico_stats s;
 	uint64_t first = 0, n = elements(t), bad;
 
-	bad = pico_bad_blocks(t->type, t->data, (size_t)n, &first);
+	bad = pico_bad_blocks(t->type, t->data, n, &first);
 	(void)pico_stats(t->type, t->data, n, &s);
 	if (bad + s.n_nan + s.n_inf == 0)
 		return true;
