@@ -358,7 +358,7 @@ total_size(const struct pico_gguf *g)
 	return info.data_offset > 0 ? info.data_offset + end : size;
 }
 
-/* A line of the summary: the value of the key PREFIX.SUFFIX, if there is one. */
+/* A line of the summary: the value of the key PREFIX SUFFIX, if it is there. */
 static void
 put_line(const struct pico_gguf *g, const char *label, struct pico_str prefix,
     const char *suffix)
