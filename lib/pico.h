@@ -176,7 +176,7 @@ int pico_dequantize(uint32_t type, const void *src, float *dst, size_t n);
  * How many of the blocks of n values have a scale (or, without blocks, a value)
  * that is NaN or infinite; *first is then the number of the first one, from 0.
  */
-uint64_t pico_bad_blocks(uint32_t type, const void *src, size_t n,
+uint64_t pico_bad_blocks(uint32_t type, const void *src, uint64_t n,
     uint64_t *first);
 
 struct pico_stats {

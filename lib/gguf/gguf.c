@@ -459,8 +459,8 @@ read_tensor(struct reader *r, struct pico_gguf *g, uint64_t i, uint64_t n)
 			return bad(r, "dimension %" PRIu32 " is 0", d);
 		if (!mul_u64(elements, t.dims[d], &elements) ||
 		    elements > INT64_MAX)
-			return bad(r, "dimensions: with %" PRIu64 " in dimension"
-			    " %" PRIu32 " it has more than 2^63 - 1 elements",
+			return bad(r, "dimensions: with %" PRIu64 " in "
+			    "dimension %" PRIu32 " it has more than 2^63 - 1 elements",
 			    t.dims[d], d);
 	}
 	if (take_u32(r, "tensor type", &t.type) < 0 ||
@@ -549,8 +549,8 @@ check_overlap(struct reader *r, const struct pico_gguf *g, size_t first)
 /* Finds the data of the tensors, all of it if `header` does not say that only
    the table counts. */
 static int
-place_tensors(struct reader *r, struct pico_gguf *g, struct pico_gguf_info *info,
-    bool header)
+place_tensors(struct reader *r, struct pico_gguf *g,
+    struct pico_gguf_info *info, bool header)
 {
 	size_t first = g->shard[g->n_shards - 1].first_tensor, i;
 	uint64_t start = r->pos, mask = info->alignment - 1, room;
