@@ -268,6 +268,9 @@ int pico_tokens_next(struct pico_tokens_in *in, int32_t *value,
     struct pico_err *err);
 /* Number, from 1, of the sequence (in text: the line) being read. */
 uint64_t pico_tokens_line(const struct pico_tokens_in *in);
+/* Where the token just returned stands, for messages: "NAME: line 3, column 7"
+   or "NAME: byte 12"; as snprintf(). */
+int pico_tokens_place(const struct pico_tokens_in *in, char *out, size_t size);
 
 struct pico_tokens_out {
 	int fd;
@@ -360,11 +363,13 @@ const struct pico_special *pico_vocab_special(const struct pico_vocab *v);
 const int32_t *pico_vocab_eog(const struct pico_vocab *v, size_t *n);
 bool pico_vocab_is_eog(const struct pico_vocab *v, int32_t id);
 
+/* What a user may want to be warned of, or NULL. */
+const char *pico_vocab_note(const struct pico_vocab *v);
+
 /*
- * The bytes of one token in running text, appended by the detokenizer: valid
- * until the next call with the same buf. Control and unknown tokens give
- * nothing unless `special`. buf must hold PICO_PIECE_MAX bytes or the token's
- * text, whichever is more: use pico_vocab_piece_max().
+ * The bytes of one token in running text, written to buf, which has room for
+ * pico_vocab_piece_max() bytes; returns how many. Control and unknown tokens
+ * give nothing unless `special`. id must be in range.
  */
 size_t pico_vocab_piece_max(const struct pico_vocab *v);
 size_t pico_vocab_piece(const struct pico_vocab *v, int32_t id, bool special,
@@ -389,8 +394,9 @@ unsigned pico_tokenizer_default_flags(const struct pico_vocab *v);
 struct pico_ids {
 	int32_t *v;
 	size_t n, cap;
-	size_t *end;	/* if not NULL: end[i] = bytes of text used up to and
-			   including token i (for --offsets) */
+	size_t *end;	/* if not NULL (then malloc'd, with room for cap):
+			   end[i] = bytes of the text used up to and including
+			   token i; grows with v */
 };
 /*
  * Tokenizes n bytes and appends the ids. Time grows linearly (n log n at most)
@@ -413,6 +419,11 @@ void pico_detok_init(struct pico_detok *d, const struct pico_vocab *v,
 void pico_detok_start(struct pico_detok *d);
 /* buf as for pico_vocab_piece(). Returns the number of bytes. */
 size_t pico_detok_token(struct pico_detok *d, int32_t id, char *buf);
+/*
+ * Removes, in place, the spaces that some word-based tokenizers put before
+ * punctuation and contractions of a whole text; returns the new length. Lossy.
+ */
+size_t pico_clean_spaces(char *text, size_t n);
 
 /* ---- models ------------------------------------------------------------ */
 
