@@ -286,6 +286,9 @@ main(int argc, char **argv)
 		tokenize_file(argv[i]);
 	if (!(show || count || offsets) && pico_tokens_flush(&out, &err) < 0)
 		cmd_die(&err);
+	if (ids.dropped > 0)
+		cmd_warn("%zu bytes left out: the vocabulary has no tokens "
+		    "for them", ids.dropped);
 	if (verbose)
 		(void)fprintf(stderr, "texts:\t%" PRIu64 "\nbytes:\t%" PRIu64
 		    "\ntokens:\t%" PRIu64 "\nseconds:\t%.3f\n", n_texts,

@@ -397,6 +397,8 @@ struct pico_ids {
 	size_t *end;	/* if not NULL (then malloc'd, with room for cap):
 			   end[i] = bytes of the text used up to and including
 			   token i; grows with v */
+	size_t dropped;	/* counts bytes for which the vocabulary has no token
+			   and which were left out */
 };
 /*
  * Tokenizes n bytes and appends the ids. Time grows linearly (n log n at most)

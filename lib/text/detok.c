@@ -55,6 +55,19 @@ bpe_piece(struct pico_str s, char *buf)
 	return n;
 }
 
+/* The marks of channels inside one answer, without which its parts could not
+   be told apart. */
+static bool
+is_frame(const struct pico_vocab *v, int32_t id)
+{
+	size_t i;
+
+	for (i = 0; i < v->n_frame; i++)
+		if (v->frame[i] == id)
+			return true;
+	return false;
+}
+
 size_t
 pico_vocab_piece(const struct pico_vocab *v, int32_t id, bool special,
     char *buf)
@@ -65,7 +78,7 @@ pico_vocab_piece(const struct pico_vocab *v, int32_t id, bool special,
 	switch (pico_vocab_type(v, id)) {
 	case PICO_TOK_UNKNOWN:
 	case PICO_TOK_CONTROL:
-		return special ? copy(buf, s) : 0;
+		return special || is_frame(v, id) ? copy(buf, s) : 0;
 	case PICO_TOK_USER:
 		return copy(buf, s);
 	case PICO_TOK_BYTE:

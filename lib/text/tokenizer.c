@@ -201,6 +201,32 @@ advance(struct job *j, size_t n_text, size_t *at, size_t norm)
 	}
 }
 
+/* The symbol's token. Where it has none (a result of merges that is not in the
+   vocabulary) those of its bytes; some vocabularies lack control characters,
+   which are left out, as everywhere. */
+static int
+emit_bpe(struct job *j, const struct symbol *s, size_t n_text, size_t *at)
+{
+	struct pico_tokenizer *t = j->t;
+	const char *p = t->bpe.text + s->at;
+	size_t i;
+
+	if (s->id >= 0 && s->id < t->v->n) {
+		advance(j, n_text, at, s->at + s->len);
+		return emit(j, s->id);
+	}
+	for (i = 0; i < s->len; i++) {
+		int32_t id = t->byte_id[(unsigned char)p[i]];
+
+		advance(j, n_text, at, s->at + i + 1);
+		if (id < 0 || id >= t->v->n)
+			j->out->dropped++;
+		else if (emit(j, id) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int
 tokenize_piece(struct job *j, const uint32_t *cp, size_t n, size_t n_text)
 {
@@ -227,20 +253,9 @@ tokenize_piece(struct job *j, const uint32_t *cp, size_t n, size_t n_text)
 	}
 	if (bpe_merge(b, j->err) < 0)
 		return -1;
-	for (k = 0; k >= 0; k = b->sym[k].next) {
-		const struct symbol *s = &b->sym[k];
-
-		id = s->id < t->v->n ? s->id : -1;
-		if (id < 0)
-			id = t->v->special.unk;
-		if (id < 0)
-			return fail(j->err, "the vocabulary has no token for "
-			    "'%s', nor an unknown token",
-			    show(b->text + s->at, s->len));
-		advance(j, n_text, &at, s->at + s->len);
-		if (emit(j, id) < 0)
+	for (k = 0; k >= 0; k = b->sym[k].next)
+		if (emit_bpe(j, &b->sym[k], n_text, &at) < 0)
 			return -1;
-	}
 	return 0;
 }
 

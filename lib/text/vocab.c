@@ -160,6 +160,23 @@ open_tokens(struct pico_vocab *v, const struct pico_gguf *g,
 
 /* ---- what each kind of tokenizer needs ---- */
 
+/* Whether s contains a text in lower case, upper case being equal. */
+static bool
+names(struct pico_str s, const char *text)
+{
+	size_t n = strlen(text), i, k;
+
+	for (i = 0; n <= s.n && i <= s.n - n; i++) {
+		for (k = 0; k < n; k++)
+			if ((s.p[i + k] | (text[k] >= 'a' ? 0x20 : 0)) !=
+			    text[k])
+				break;
+		if (k == n)
+			return true;
+	}
+	return false;
+}
+
 static int
 open_spm(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
     struct pico_err *err)
@@ -167,7 +184,6 @@ open_spm(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
 	static const char key[] = "tokenizer.ggml.scores";
 	struct pico_special *s = &v->special;
 	struct pico_str name = { "", 0 };
-	size_t i;
 
 	if (pre != NULL)
 		return fail_usage(err, "pre-tokenizer '%s': a tokenizer of kind "
@@ -180,11 +196,7 @@ open_spm(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
 	s->eos = v->n > 2 ? 2 : -1;
 	s->unk = 0;
 	s->add_bos = s->add_space_prefix = true;
-	for (i = 0; i + 4 < name.n; i++)
-		if ((name.p[i] | 0x20) == 'p' && (name.p[i + 1] | 0x20) == 'h'
-		    && (name.p[i + 2] | 0x20) == 'i' && (name.p[i + 3] == '3'
-		    || (name.p[i + 3] == '-' && name.p[i + 4] == '3')))
-			v->rstrip = true;
+	v->rstrip = names(name, "phi-3") || names(name, "phi3");
 	return 0;
 }
 
@@ -278,7 +290,10 @@ id_key(const struct pico_vocab *v, const struct pico_gguf *g, const char *name,
  * count only where the file types them as control tokens, because they occur
  * in ordinary vocabularies too ("</s>" is a tag of HTML).
  */
-enum { END = 1, TURN = 2, MESSAGE = 4, PAD = 8, REPO = 16, FILE_SEP = 32 };
+enum {
+	END = 1, TURN = 2, MESSAGE = 4, PAD = 8, REPO = 16, FILE_SEP = 32,
+	FRAME = 64	/* frames a part of an answer: is text to the reader */
+};
 
 static const struct {
 	const char *text;
@@ -317,7 +332,11 @@ static const struct {
 	{ "<fim-repo>", REPO },
 	{ "<REPO>", REPO },
 	{ "<reponame>", REPO },
-	{ "<|file_sep|>", FILE_SEP }
+	{ "<|file_sep|>", FILE_SEP },
+	{ "<|channel|>", FRAME },
+	{ "<|message|>", FRAME },
+	{ "<|start|>", FRAME },
+	{ "<|constrain|>", FRAME }
 };
 
 /* The lowest id of each of these texts, or -1. */
@@ -424,6 +443,9 @@ open_ends(struct pico_vocab *v, const struct pico_gguf *g,
 		if ((end_text[i].role & END) != 0 && found[i] >= 0 &&
 		    v->type[found[i]] == PICO_TOK_CONTROL)
 			add_eog(v, found[i]);
+	for (i = 0; i < COUNT(end_text); i++)
+		if ((end_text[i].role & FRAME) != 0 && found[i] >= 0)
+			v->frame[v->n_frame++] = found[i];
 	/* Chat formats in which these end a part of an answer only. */
 	drop_eog(v, found, "<|end|>", "<|return|>", "<|call|>");
 	drop_eog(v, found, "<|end|>", "<|calls|>", "<|flush|>");
