@@ -47,7 +47,7 @@ struct pico_vocab {
 	struct pico_special special;
 	int32_t eog[64];	/* ascending */
 	size_t n_eog;
-	int32_t frame[4];	/* control tokens that are printed always */
+	int32_t frame[5];	/* control tokens that are printed always */
 	size_t n_frame;
 	bool rstrip;		/* Phi-3: special tokens take the white space
 				   after them */

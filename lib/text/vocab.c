@@ -388,8 +388,8 @@ add_eog(struct pico_vocab *v, int32_t id)
 	v->n_eog++;
 }
 
-/* Takes out the id of one text if all the others are in. */
-static void
+/* Takes out the id of one text if both others are in; returns it, else -1. */
+static int32_t
 drop_eog(struct pico_vocab *v, const int32_t *found, const char *drop,
     const char *if_1, const char *if_2)
 {
@@ -405,11 +405,12 @@ drop_eog(struct pico_vocab *v, const int32_t *found, const char *drop,
 		n += strcmp(end_text[i].text, if_2) == 0;
 	}
 	if (id < 0 || n < 2)
-		return;
+		return -1;
 	for (i = 0; v->eog[i] != id; i++)
 		;
 	v->n_eog--;
 	memmove(v->eog + i, v->eog + i + 1, (v->n_eog - i) * sizeof *v->eog);
+	return id;
 }
 
 static int
@@ -447,9 +448,13 @@ open_ends(struct pico_vocab *v, const struct pico_gguf *g,
 		if ((end_text[i].role & FRAME) != 0 && found[i] >= 0)
 			v->frame[v->n_frame++] = found[i];
 	/* Chat formats in which these end a part of an answer only. */
-	drop_eog(v, found, "<|end|>", "<|return|>", "<|call|>");
-	drop_eog(v, found, "<|end|>", "<|calls|>", "<|flush|>");
-	drop_eog(v, found, "</s>", "<|tool_response>", "<|tool_response>");
+	id = drop_eog(v, found, "<|end|>", "<|return|>", "<|call|>");
+	if (id < 0)
+		id = drop_eog(v, found, "<|end|>", "<|calls|>", "<|flush|>");
+	if (id >= 0)
+		v->frame[v->n_frame++] = id;
+	(void)drop_eog(v, found, "</s>", "<|tool_response>",
+	    "<|tool_response>");
 	return 0;
 }
 
