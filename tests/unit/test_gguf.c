@@ -325,10 +325,10 @@ check_refusals(void)
 {
 	start(3, UINT64_MAX, 0);
 	zeros(100);
-	refused("key count 18446744073709551615 is more than");
+	refused("kv_count 18446744073709551615 is more than");
 	start(3, 0, UINT64_MAX / 33);
 	zeros(100);
-	refused("tensor count");
+	refused("tensor_count");
 	start(1, 1, 0);
 	kv("k", PICO_KV_U64 + 3);
 	zeros(20);
@@ -344,7 +344,7 @@ check_refusals(void)
 	u32(0x80000000);
 	tensor("a", 0, 1, 0, 0);
 	zeros(100);
-	refused("alignment 2147483648");
+	refused("general.alignment is 2147483648");
 	start(3, 0, 1);
 	tensor("a", 33, 1, 0, 0);
 	zeros(100);
@@ -352,7 +352,7 @@ check_refusals(void)
 	start(3, 0, 1);
 	tensor("a", 0, 1, 0, UINT64_MAX - 31);
 	zeros(100);
-	refused("has offset 18446744073709551584");
+	refused("tensor offset 18446744073709551584");
 }
 
 /* Finding must not be quadratic, nor the search for duplicates. */
