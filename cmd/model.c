@@ -46,6 +46,20 @@ report_plan(const struct running *r, const struct pico_ctx_params *p)
 		    info.n_ctx_train);
 }
 
+/* Puts the file's name before a message that does not begin with it. */
+static _Noreturn void
+die_naming(const char *path, const struct pico_err *err)
+{
+	struct pico_err named = { .status = err->status };
+	int n = snprintf(named.msg, sizeof named.msg, "'%.200s': ", path);
+
+	if (strncmp(err->msg, named.msg, (size_t)n) == 0)
+		cmd_die(err);
+	(void)snprintf(named.msg + n, sizeof named.msg - (size_t)n, "%.290s",
+	    err->msg);
+	cmd_die(&named);
+}
+
 void
 running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
 {
@@ -65,13 +79,8 @@ running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
 	r->vocab = pico_vocab_open(r->gguf, NULL, &err);
 	if (r->vocab != NULL)
 		r->model = pico_model_open(r->gguf, &err);
-	if (r->model == NULL) {
-		struct pico_err named = { .status = err.status };
-
-		(void)snprintf(named.msg, sizeof named.msg, "'%.200s': %.290s",
-		    path, err.msg);
-		cmd_die(&named);
-	}
+	if (r->model == NULL)
+		die_naming(path, &err);
 	if (o->verbose)
 		report_plan(r, &p);
 	r->ctx = pico_ctx_new(r->model, &p, &err);
