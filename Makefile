@@ -23,31 +23,45 @@ BUILD ?= build
 # No SIMD flags: vector code carries its own, chosen when the program runs.
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_FILE_OFFSET_BITS=64 \
 	-ffp-contract=off -Wall -Wextra -Wshadow -Wstrict-prototypes \
-	-Wmissing-prototypes -Wvla -pthread $(WERROR) $(CFLAGS) $(EXTRA_CFLAGS)
+	-Wmissing-prototypes -Wvla -pthread $(WERROR) $(CFLAGS) $(EXTRA_CFLAGS) $(DEFINES)
 ALL_LDFLAGS = -pthread $(LDFLAGS) $(EXTRA_LDFLAGS)
 LIBS = -lm
 
 PROGS = $(patsubst cmd/pico-%.c,pico-%,$(wildcard cmd/pico-*.c))
+CMD_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out cmd/pico-%.c, \
+	$(wildcard cmd/*.c)))
 LIB_SRC = $(sort $(wildcard lib/*/*.c))
 LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/%.o)
 UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
 
-.PHONY: all clean help units
+# `force` is never made: what needs it is looked at every time
+.PHONY: force all units test demo lint install uninstall clean help \
+	check-asan check-ubsan check-tsan check-valgrind
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/cmd/cmd.o: EXTRA_CFLAGS += -DPICO_DATADIR='"$(DATADIR)/pico"'
+# The place of the default model is built in, so a new one rebuilds it.
+$(BUILD)/cmd/cmd.o: DEFINES = -DPICO_DATADIR='"$(DATADIR)/pico"'
+$(BUILD)/cmd/cmd.o: $(BUILD)/datadir
+$(BUILD)/datadir: force
+	@mkdir -p $(@D)
+	@echo '$(DATADIR)' | cmp -s - $@ || echo '$(DATADIR)' >$@
 
 $(BUILD)/libpico.a: $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $(LIB_OBJ)
 
-$(BUILD)/bin/pico-%: $(BUILD)/cmd/pico-%.o $(BUILD)/cmd/cmd.o $(BUILD)/libpico.a
+# What programs share; each takes what it uses.
+$(BUILD)/cmd.a: $(CMD_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $(CMD_OBJ)
+
+$(BUILD)/bin/pico-%: $(BUILD)/cmd/pico-%.o $(BUILD)/cmd.a $(BUILD)/libpico.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(BUILD)/libpico.a $(LIBS)
+	$(CC) $(ALL_LDFLAGS) -o $@ $< $(BUILD)/cmd.a $(BUILD)/libpico.a $(LIBS)
 
 $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libpico.a
 	@mkdir -p $(@D)
@@ -55,8 +69,88 @@ $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libpico.a
 
 units: $(UNIT)
 
+# ---- tests ----
+
+# make test T='gguf inspect' runs those only
+test: all units
+	BUILD_DIR=$(BUILD) tests/run $(T)
+
+# The same tests under the sanitizers, in a build directory of their own.
+SANITIZE = $(MAKE) test BUILD=build/$@ \
+	EXTRA_CFLAGS='-fno-omit-frame-pointer -fno-sanitize-recover=all'
+check-asan:
+	$(SANITIZE) CFLAGS='-O1 -g -fsanitize=address,undefined' \
+	    LDFLAGS=-fsanitize=address,undefined
+check-ubsan:
+	$(SANITIZE) CFLAGS='-O1 -g -fsanitize=undefined' \
+	    LDFLAGS=-fsanitize=undefined
+check-tsan:
+	$(SANITIZE) CFLAGS='-O1 -g -fsanitize=thread' \
+	    LDFLAGS=-fsanitize=thread
+check-valgrind: all units
+	tests/valgrind $(BUILD)
+
+lint:
+	mandoc -T lint -W warning $(MAN)
+
+# ---- a first look ----
+
+demo: all
+	@echo '$$ echo "Once upon a time" | pico-tokenize |' \
+	    'pico-generate -e --temp 0 | pico-detokenize'
+	@export PATH="$$PWD/$(BUILD)/bin:$$PATH" \
+	    PICO_MODEL=examples/model/pico-tales.gguf; \
+	    echo 'Once upon a time' | pico-tokenize | \
+	    pico-generate -e --temp 0 | pico-detokenize
+
+# ---- installation ----
+
+MAN = $(sort $(wildcard man/*.[1-7]))
+
+$(BUILD)/pico.pc: Makefile
+	@mkdir -p $(@D)
+	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' \
+	    'includedir=$(INCLUDEDIR)' '' 'Name: pico' \
+	    'Description: GGUF language models on the CPU' \
+	    "Version: $$(sed -n 's/#define PICO_VERSION "\(.*\)"/\1/p' lib/pico.h)" \
+	    'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lpico -lm -pthread' \
+	    >$@
+
+D = $(DESTDIR)
+install: all $(BUILD)/pico.pc
+	install -d $(D)$(BINDIR) $(D)$(LIBDIR)/pkgconfig $(D)$(INCLUDEDIR) \
+	    $(D)$(DATADIR)/pico $(D)$(DATADIR)/zsh/site-functions \
+	    $(D)$(DATADIR)/bash-completion/completions
+	install -m 755 $(PROGS:%=$(BUILD)/bin/%) $(D)$(BINDIR)
+	install -m 644 $(BUILD)/libpico.a $(D)$(LIBDIR)
+	install -m 644 $(BUILD)/pico.pc $(D)$(LIBDIR)/pkgconfig
+	install -m 644 lib/pico.h $(D)$(INCLUDEDIR)
+	install -m 644 examples/model/pico-tales.gguf \
+	    $(D)$(DATADIR)/pico/default.gguf
+	for m in $(MAN); do s=$${m##*.}; \
+	    install -d $(D)$(MANDIR)/man$$s && \
+	    install -m 644 $$m $(D)$(MANDIR)/man$$s || exit 1; done
+	install -m 644 cmd/completion.zsh \
+	    $(D)$(DATADIR)/zsh/site-functions/_pico
+	for p in $(PROGS); do install -m 644 cmd/completion.bash \
+	    $(D)$(DATADIR)/bash-completion/completions/$$p || exit 1; done
+
+uninstall:
+	rm -f $(PROGS:%=$(D)$(BINDIR)/%) $(D)$(LIBDIR)/libpico.a \
+	    $(D)$(LIBDIR)/pkgconfig/pico.pc $(D)$(INCLUDEDIR)/pico.h \
+	    $(D)$(DATADIR)/pico/default.gguf \
+	    $(D)$(DATADIR)/zsh/site-functions/_pico \
+	    $(PROGS:%=$(D)$(DATADIR)/bash-completion/completions/%)
+	for m in $(MAN); do \
+	    rm -f $(D)$(MANDIR)/man$${m##*.}/$${m##*/}; done
+
 clean:
 	rm -rf build
+
+help:
+	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
+	@echo 'Also: units lint uninstall clean check-asan check-ubsan' \
+	    'check-tsan check-valgrind'
 
 -include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*/*.d)
 .SECONDARY:

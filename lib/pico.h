@@ -122,6 +122,7 @@ enum pico_kv_type {
 	PICO_KV_I32, PICO_KV_F32, PICO_KV_BOOL, PICO_KV_STR, PICO_KV_ARR,
 	PICO_KV_U64, PICO_KV_I64, PICO_KV_F64, PICO_KV_N
 };
+#define PICO_KV_DEPTH 16	/* levels of arrays in arrays, at most */
 
 /* One key and its value, in place in the mapped file. */
 struct pico_kv {
@@ -161,6 +162,8 @@ struct pico_type {
 const struct pico_type *pico_type(uint32_t id);
 /* By name, case ignored; NULL if there is none. */
 const struct pico_type *pico_type_named(const char *name);
+/* "Q4_K_M", ... of the key general.file_type; NULL for an unknown one. */
+const char *pico_file_type_name(int64_t id);
 /* "u32", "str", "arr", ...; NULL for an unknown one. */
 const char *pico_kv_type_name(uint32_t type);
 /*
@@ -169,6 +172,20 @@ const char *pico_kv_type_name(uint32_t type);
  * for a type that cannot be turned into numbers.
  */
 int pico_dequantize(uint32_t type, const void *src, float *dst, size_t n);
+/*
+ * How many of the blocks of n values have a scale (or, without blocks, a value)
+ * that is NaN or infinite; *first is then the number of the first one, from 0.
+ */
+uint64_t pico_bad_blocks(uint32_t type, const void *src, uint64_t n,
+    uint64_t *first);
+
+struct pico_stats {
+	uint64_t n, n_nan, n_inf;
+	double min, max, mean, rms;	/* of the finite values; 0 if none */
+};
+/* Statistics of n values (whole blocks); -1 as in pico_dequantize(). */
+int pico_stats(uint32_t type, const void *src, uint64_t n,
+    struct pico_stats *out);
 
 enum {
 	PICO_GGUF_HEADER = 1,	/* tensor data is not needed and not checked */
@@ -251,7 +268,9 @@ enum pico_reason {
 enum pico_event {
 	PICO_EOF = 0,		/* no more input */
 	PICO_TOKEN = 1,
-	PICO_SEQ_END = 2	/* the sequence ended */
+	PICO_SEQ_END = 2,	/* the sequence ended */
+	PICO_LINE_END = 3	/* logits: the input line ended, its sequence
+				   goes on (sessions) */
 };
 
 struct pico_tokens_in;
@@ -271,6 +290,11 @@ uint64_t pico_tokens_line(const struct pico_tokens_in *in);
 /* Where the token just returned stands, for messages: "NAME: line 3, column 7"
    or "NAME: byte 12"; as snprintf(). */
 int pico_tokens_place(const struct pico_tokens_in *in, char *out, size_t size);
+/* Whether something can be read without waiting (or the end was reached). */
+bool pico_tokens_ready(const struct pico_tokens_in *in);
+/* After a fault in a text stream: goes on at the next line. False if that
+   cannot be done. */
+bool pico_tokens_recover(struct pico_tokens_in *in);
 
 struct pico_tokens_out {
 	int fd;
@@ -306,27 +330,36 @@ uint32_t pico_logits_n_vocab(const struct pico_logits_in *in);
 /* End-of-generation ids, borrowed; *n of them. */
 const int32_t *pico_logits_eog(const struct pico_logits_in *in, size_t *n);
 /*
- * Next event. PICO_TOKEN: *id, *flags, and *logits (n_vocab floats, valid until
- * the next call; NULL without PICO_ROW_LOGITS). PICO_SEQ_END: *id is the reason.
+ * Next event. PICO_TOKEN: *id, and *logits (n_vocab floats, valid until the
+ * next call; NULL if the token is only history). PICO_SEQ_END: *id is the
+ * reason. PICO_LINE_END: the line of the token before ended here; an event of
+ * its own because in text it stands in the line after, and a row must not wait
+ * for what follows it. Blocks until what it returns is decided, no longer. -1 on
+ * a fault, naming the line or the byte.
  */
-int pico_logits_next(struct pico_logits_in *in, int32_t *id, uint32_t *flags,
+int pico_logits_next(struct pico_logits_in *in, int32_t *id,
     const float **logits, struct pico_err *err);
 
 struct pico_logits_out {
 	int fd;
 	bool text;
+	bool prompt;	/* flush after every row */
 	uint32_t n_vocab;
-	FILE *f;
+	size_t n;	/* bytes waiting in buf */
+	char *buf;
 };
-/* Writes the header. text: the text form. */
+/* Writes the header. text: the text form. Rows go out at once if fd is a pipe,
+   terminal or socket; in blocks otherwise. */
 int pico_logits_out_open(struct pico_logits_out *out, int fd, bool text,
     uint32_t n_vocab, const int32_t *eog, size_t n_eog, struct pico_err *err);
-/* logits may be NULL: history only. */
+/* flags: 0 or PICO_ROW_LINE_END. logits may be NULL: history only. */
 int pico_logits_put(struct pico_logits_out *out, int32_t id, uint32_t flags,
     const float *logits, struct pico_err *err);
+/* Ends the sequence (binary: NONE is written as LIMIT). */
 int pico_logits_end(struct pico_logits_out *out, enum pico_reason reason,
     struct pico_err *err);
 int pico_logits_flush(struct pico_logits_out *out, struct pico_err *err);
+/* Frees; what was not flushed is lost. */
 void pico_logits_out_close(struct pico_logits_out *out);
 
 /* ---- vocabulary and tokenizer ------------------------------------------ */
@@ -449,7 +482,8 @@ struct pico_model_info {
 };
 struct pico_model_info pico_model_info(const struct pico_model *m);
 
-enum pico_kv_kind { PICO_KV_CACHE_F16, PICO_KV_CACHE_F32 };
+/* Type of the values in the KV cache. */
+enum pico_kv_kind { PICO_CACHE_F16, PICO_CACHE_F32 };
 
 struct pico_ctx_params {
 	uint32_t n_ctx;		/* positions a sequence; 0: the model's, at most
@@ -478,6 +512,7 @@ struct pico_ctx *pico_ctx_new(const struct pico_model *m,
     const struct pico_ctx_params *p, struct pico_err *err);
 void pico_ctx_free(struct pico_ctx *c);
 uint32_t pico_ctx_n_ctx(const struct pico_ctx *c);
+uint32_t pico_ctx_n_seq(const struct pico_ctx *c);
 uint32_t pico_ctx_n_threads(const struct pico_ctx *c);
 uint32_t pico_ctx_chunk(const struct pico_ctx *c);
 /* Name of the instruction set in use. */
@@ -491,14 +526,17 @@ struct pico_col {
 };
 /*
  * Computes n <= chunk columns; each goes to the next position of its sequence,
- * in the order given. Logits of column i: pico_ctx_logits(c, i), n_vocab
- * floats, borrowed until the next call; NULL where they were not asked for.
- * Fails if a token is out of range or a sequence is full, before any work.
- * The values depend on the tokens before and nothing else.
+ * in the order given. Fails if a token is out of range or a sequence is full,
+ * before any work. The values depend on the tokens before and nothing else.
  */
 int pico_ctx_eval(struct pico_ctx *c, const struct pico_col *cols, size_t n,
     struct pico_err *err);
-const float *pico_ctx_logits(const struct pico_ctx *c, size_t i);
+/*
+ * Logits of column i of the last pass: n_vocab floats, borrowed until the next
+ * call of this function or of pico_ctx_eval(); NULL where they were not asked
+ * for. Ask in ascending order: they are computed in blocks.
+ */
+const float *pico_ctx_logits(struct pico_ctx *c, size_t i);
 /* Tokens of a sequence that the cache holds; borrowed. */
 const int32_t *pico_ctx_tokens(const struct pico_ctx *c, uint32_t seq,
     size_t *n);
@@ -506,6 +544,10 @@ const int32_t *pico_ctx_tokens(const struct pico_ctx *c, uint32_t seq,
 void pico_ctx_cut(struct pico_ctx *c, uint32_t seq, size_t n);
 /* Makes the first n positions of `to` those of `from`. */
 void pico_ctx_copy(struct pico_ctx *c, uint32_t to, uint32_t from, size_t n);
+
+/* Length of the longest beginning that the cache and n given ids share. */
+size_t pico_ctx_match(const struct pico_ctx *c, uint32_t seq,
+    const int32_t *ids, size_t n);
 
 /*
  * KV files (pico-kv(5)): the tokens and the cache of one sequence, with a
@@ -517,15 +559,17 @@ int pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
     struct pico_err *err);
 int pico_kv_save(const struct pico_ctx *c, uint32_t seq, const char *path,
     struct pico_err *err);
+/* Fails if saving is bound to fail: no such directory, or no right to it. */
+int pico_kv_can_save(const char *path, struct pico_err *err);
 
 /* ---- sampling ---------------------------------------------------------- */
 
 /* The samplers, each a step of a chain. Formulas: pico-sample(1). */
 enum pico_sampler_kind {
 	PICO_S_LOGIT_BIAS,	/* bias[] of the chain */
-	PICO_S_PENALTIES,	/* n = window, a = repeat, b = frequency,
-				   c = presence */
-	PICO_S_TOP_K,		/* n = k */
+	PICO_S_PENALTIES,	/* n = window (-1: all), a = repeat, b =
+				   frequency, c = presence */
+	PICO_S_TOP_K,		/* n = k; 0: all */
 	PICO_S_TYPICAL,		/* a = p (Meister et al. 2022) */
 	PICO_S_TOP_P,		/* a = p (Holtzman et al. 2019) */
 	PICO_S_MIN_P,		/* a = p (Nguyen et al. 2024) */
@@ -565,18 +609,47 @@ void pico_sampler_free(struct pico_sampler *s);
  * Runs the chain over n_vocab logits, given the ids before (oldest first).
  * Returns the number of candidates left, sorted by logit, then id, with their
  * probabilities; *out is borrowed until the next call. Fails on NaN and when
- * no token is possible, naming the id and `pos`.
+ * no token is possible, naming the id and `pos`, and (PICO_USAGE) if a bias is
+ * for an id outside the vocabulary. A logit of +infinity gets all the
+ * probability; of several, the one with the lowest id.
  */
 int64_t pico_sampler_run(struct pico_sampler *s, const struct pico_chain *chain,
     const float *logits, const int32_t *prev, size_t n_prev, uint64_t pos,
     const struct pico_cand **out, struct pico_err *err);
 /*
+ * The same, and then pico_choose() with u: puts the chosen id into *id. Sorts
+ * only as far as the choice needs.
+ */
+int pico_sampler_draw(struct pico_sampler *s, const struct pico_chain *chain,
+    const float *logits, const int32_t *prev, size_t n_prev, uint64_t pos,
+    double u, int32_t *id, struct pico_err *err);
+/*
  * A uniform number in [0,1) with 53 bits that depends on these three numbers
- * only: counter-based, so batches and restarts draw alike.
+ * only: counter-based, so batches and restarts draw alike. seq counts the
+ * sequences of the input from 0; pos is the place in its sequence, from 0, of
+ * the token to be drawn.
  */
 double pico_draw(uint64_t seed, uint64_t seq, uint64_t pos);
-/* The candidate on which a uniform number falls. */
+/*
+ * The candidate on which a uniform number falls: the first whose probability,
+ * added to those before it, exceeds u, or else the last of all that are
+ * possible. Never one of probability 0. n >= 1.
+ */
 int32_t pico_choose(const struct pico_cand *cand, size_t n, double u);
+
+/*
+ * Log-probability of an id (< n) after softmax over the whole row. NaN if a
+ * logit is NaN or none is above -infinity. Costs a pass over the row; other ids
+ * of the row differ from it as their logits do.
+ */
+double pico_logprob(const float *logits, uint32_t n, int32_t id);
+/*
+ * The k best of a row (all, if it has fewer) by logit, then id, with their
+ * probabilities after softmax over the whole row. Returns how many; 0 if a
+ * logit is NaN or none is above -infinity.
+ */
+size_t pico_top(const float *logits, uint32_t n, struct pico_cand *out,
+    size_t k);
 
 /* ---- generation -------------------------------------------------------- */
 
@@ -590,22 +663,53 @@ struct pico_gen_params {
 	size_t n_stop;
 	bool ignore_eog;		/* end-of-generation ids are ordinary */
 	bool emit_eog;			/* write the id that ended it */
-	bool session;			/* lines continue one sequence */
+	bool session;			/* prompts continue one sequence */
 };
 
 struct pico_gen_stats {
-	uint64_t prompt_tokens, prompt_reused, decoded;
+	uint64_t prompt_tokens;		/* computed */
+	uint64_t reused_tokens;		/* found in the cache */
+	uint64_t new_tokens;
 	double prompt_seconds, decode_seconds;
-	enum pico_reason last_reason;
+	enum pico_reason reason;	/* of the sequence that ended last */
 };
 
-/* Called for each token in output order, and at each sequence's end. */
+/*
+ * Where the output goes: the tokens of one sequence after the other, in the
+ * order of their prompts, each as early as that order allows. A negative return
+ * stops the generation; *err says why.
+ */
 struct pico_gen_sink {
-	int (*token)(void *data, uint64_t seq, int32_t id, struct pico_err *);
-	int (*end)(void *data, uint64_t seq, enum pico_reason reason,
-	    struct pico_err *);
+	int (*token)(void *data, int32_t id, struct pico_err *err);
+	int (*end)(void *data, enum pico_reason reason, struct pico_err *err);
 	void *data;
 };
+
+struct pico_gen;
+/*
+ * Generates on all sequences of a context, which may hold a cache already:
+ * shared beginnings are never computed twice. params, and what it points to,
+ * ctx and vocab stay the caller's and must outlive it.
+ */
+struct pico_gen *pico_gen_new(struct pico_ctx *ctx,
+    const struct pico_vocab *vocab, const struct pico_gen_params *params,
+    const struct pico_gen_sink *sink, struct pico_err *err);
+void pico_gen_free(struct pico_gen *g);
+/* Sequences that are being computed, and whether one more can be added. */
+size_t pico_gen_busy(const struct pico_gen *g);
+bool pico_gen_has_room(const struct pico_gen *g);
+/*
+ * Adds a prompt; there must be room. echo: its tokens are output, too. Fails,
+ * and adds nothing, if it does not fit into the context or holds an id that is
+ * not in the vocabulary. An empty prompt gives an empty sequence.
+ */
+int pico_gen_add(struct pico_gen *g, const int32_t *ids, size_t n, bool echo,
+    struct pico_err *err);
+/* Adds an empty sequence in place of a prompt that was no good. */
+int pico_gen_skip(struct pico_gen *g, struct pico_err *err);
+/* One pass over what there is to compute, and its output. */
+int pico_gen_step(struct pico_gen *g, struct pico_err *err);
+const struct pico_gen_stats *pico_gen_stats(const struct pico_gen *g);
 
 /* ---- machine ----------------------------------------------------------- */
 

@@ -5,6 +5,8 @@
 
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdlib.h>	/* before the poison below */
+#include <string.h>
 
 #include "../pico.h"
 
@@ -110,7 +112,8 @@ static inline float bf16_to_f32(uint16_t h)
 
 double m_exp(double x);		/* < 1 ulp */
 double m_log(double x);		/* < 1 ulp; x > 0 and finite, or 0: -inf */
-double m_pow(double x, double y);	/* x > 0 */
+double m_pow(double x, double y);	/* x > 0, both finite; 2 ulp while
+					   |y log x| < 32, 32 ulp beyond */
 void m_sincos(double x, double *s, double *c);	/* |x| < 2^30 */
 
 /* ---- files (file.c) ---- */

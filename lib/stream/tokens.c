@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Token streams, pico-stream(5): decimal ids in lines, or int32 with a header. */
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -255,6 +256,32 @@ pico_tokens_next(struct pico_tokens_in *in, int32_t *value,
 			    MIN(in->len - in->pos, sizeof header)));
 	}
 	return next_binary(in, value, err);
+}
+
+bool
+pico_tokens_ready(const struct pico_tokens_in *in)
+{
+	struct pollfd p = { .fd = in->fd, .events = POLLIN };
+
+	return in->pos < in->len || poll(&p, 1, 0) > 0;
+}
+
+bool
+pico_tokens_recover(struct pico_tokens_in *in)
+{
+	uint8_t c;
+
+	if (in->form != FORM_TEXT)
+		return false;
+	do {
+		if (fill(in, 1, NULL) <= 0) {
+			in->open = false;
+			return true;
+		}
+		c = in->buf[in->pos++];
+	} while (c != '\n');
+	(void)end_sequence(in);
+	return true;
 }
 
 /* ---- writing ---- */

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+int
+model_kv_type(const char *arg, void *data, struct pico_err *err)
+{
+	enum pico_kv_kind *kv = data;
+
+	if (strcmp(arg, "f16") == 0) {
+		*kv = PICO_CACHE_F16;
+	} else if (strcmp(arg, "f32") == 0) {
+		*kv = PICO_CACHE_F32;
+	} else {
+		err->status = PICO_USAGE;
+		(void)snprintf(err->msg, sizeof err->msg,
+		    "'%.60s' is not a cache type: f16 or f32", arg);
+		return -1;
+	}
+	return 0;
+}
+
+/* What will be asked for, before it is. */
+static void
+report_plan(const struct running *r, const struct pico_ctx_params *p)
+{
+	struct pico_model_info info = pico_model_info(r->model);
+	struct pico_err err = {0};
+	struct pico_plan plan;
+
+	if (pico_plan(r->model, p, &plan, &err) < 0)
+		cmd_die(&err);
+	(void)fprintf(stderr, "weights:\t%" PRIu64 " bytes mapped, %" PRIu64
+	    " read for a token\n", plan.weights, plan.step);
+	(void)fprintf(stderr, "kv:\t%" PRIu64 " bytes when full: %" PRIu32
+	    " positions, %" PRIu32 " at once\n", plan.kv, plan.n_ctx,
+	    plan.n_seq);
+	(void)fprintf(stderr, "buffers:\t%" PRIu64 " bytes\n", plan.buffers);
+	if (info.note != NULL)
+		(void)fprintf(stderr, "note:\t%s\n", info.note);
+	if (plan.n_ctx > info.n_ctx_train)
+		(void)fprintf(stderr, "note:\tcontext %" PRIu32
+		    ", the model was trained for %" PRIu32 "\n", plan.n_ctx,
+		    info.n_ctx_train);
+}
+
+void
+running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
+{
+	struct pico_ctx_params p = {
+		.n_ctx = (uint32_t)o->n_ctx, .n_seq = n_seq,
+		.n_threads = (uint32_t)o->n_threads,
+		.chunk = (uint32_t)o->chunk, .kv = o->kv,
+	};
+	const char *path = cmd_model(o->model);
+	struct pico_err err = {0};
+
+	*r = (struct running){ .o = o, .disk = pico_disk_read() };
+	if (o->kv_file != NULL && pico_kv_can_save(o->kv_file, &err) < 0)
+		cmd_die(&err);
+	if (pico_gguf_open(&r->gguf, path, 0, &err) < 0)
+		cmd_die(&err);
+	r->vocab = pico_vocab_open(r->gguf, NULL, &err);
+	if (r->vocab != NULL)
+		r->model = pico_model_open(r->gguf, &err);
+	if (r->model == NULL) {
+		struct pico_err named = { .status = err.status };
+
+		(void)snprintf(named.msg, sizeof named.msg, "'%.200s': %.290s",
+		    path, err.msg);
+		cmd_die(&named);
+	}
+	if (o->verbose)
+		report_plan(r, &p);
+	r->ctx = pico_ctx_new(r->model, &p, &err);
+	if (r->ctx == NULL)
+		cmd_die(&err);
+}
+
+void
+running_close(struct running *r)
+{
+	pico_ctx_free(r->ctx);
+	pico_model_close(r->model);
+	pico_vocab_close(r->vocab);
+	pico_gguf_close(r->gguf);
+}
+
+void
+running_load(struct running *r)
+{
+	struct pico_err err = {0};
+
+	if (r->o->kv_file != NULL &&
+	    pico_kv_load(r->ctx, 0, r->o->kv_file, &err) < 0)
+		cmd_die(&err);
+}
+
+void
+running_save(struct running *r)
+{
+	struct pico_err err = {0};
+
+	if (r->o->kv_file != NULL &&
+	    pico_kv_save(r->ctx, 0, r->o->kv_file, &err) < 0)
+		cmd_die(&err);
+}
+
+void
+report_rate(const char *name, uint64_t tokens, double seconds)
+{
+	(void)fprintf(stderr, "%s:\t%" PRIu64 " tokens, %.3f s, %.1f tok/s\n",
+	    name, tokens, seconds, seconds > 0 ? (double)tokens / seconds : 0);
+}
+
+void
+running_report(const struct running *r, uint64_t steps)
+{
+	uint64_t disk = pico_disk_read() - r->disk;
+
+	(void)fprintf(stderr, "memory:\t%.1f MB peak, %" PRIu64
+	    " bytes read, %" PRIu64 " a pass\n",
+	    (double)pico_peak_memory() / 1e6, disk,
+	    steps > 0 ? disk / steps : 0);
+	(void)fprintf(stderr, "kernels:\t%s, %" PRIu32 " threads\n",
+	    pico_ctx_kernels(r->ctx), pico_ctx_n_threads(r->ctx));
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening a model by the options, and the report of -v. */
+#ifndef PICO_CMD_MODEL_H
+#define PICO_CMD_MODEL_H
+
+#include "cmd.h"
+
+struct model_opts {
+	const char *model, *kv_file;
+	int64_t n_ctx, n_threads, chunk;
+	enum pico_kv_kind kv;
+	bool verbose;
+};
+
+#define MODEL_OPTIONS(o) \
+	{ 'm', "model", PICO_OPT_TEXT, &(o).model, "FILE", \
+	    "the model ($PICO_MODEL, or the installed one)", 0, 0, NULL }, \
+	{ 'c', "context", PICO_OPT_INT, &(o).n_ctx, "N", \
+	    "positions of a sequence (the model's, at most 4096)", \
+	    1, INT32_MAX, NULL }, \
+	{ 't', "threads", PICO_OPT_INT, &(o).n_threads, "N", \
+	    "threads (as many as there are cores to use)", 1, 4096, NULL }, \
+	{ 0, "chunk", PICO_OPT_INT, &(o).chunk, "N", \
+	    "prompt tokens in one pass (512)", 1, 1 << 20, NULL }, \
+	{ 0, "kv-type", PICO_OPT_CALL, &(o).kv, "TYPE", \
+	    "of the KV cache: f16 or f32 (f16)", 0, 0, model_kv_type }, \
+	{ 0, "kv", PICO_OPT_TEXT, &(o).kv_file, "FILE", \
+	    "load the KV cache if there, save it at the end", 0, 0, NULL }, \
+	{ 'v', "verbose", PICO_OPT_FLAG, &(o).verbose, NULL, \
+	    "sizes, speeds and memory on stderr", 0, 0, NULL }
+
+/* For the table. */
+int model_kv_type(const char *arg, void *data, struct pico_err *err);
+
+struct running {
+	const struct model_opts *o;
+	struct pico_gguf *gguf;
+	struct pico_vocab *vocab;
+	struct pico_model *model;
+	struct pico_ctx *ctx;
+	uint64_t disk;		/* bytes read before it was opened */
+};
+
+/* Opens all; exits on a failure. */
+void running_open(struct running *r, const struct model_opts *o,
+    uint32_t n_seq);
+void running_close(struct running *r);
+/* Loads and saves the cache of sequence 0, if --kv was given; exits on a
+   failure. */
+void running_load(struct running *r);
+void running_save(struct running *r);
+/* "name:\tN tokens, S s, R tok/s" */
+void report_rate(const char *name, uint64_t tokens, double seconds);
+/* Memory, disk and kernels; `steps`: passes over the weights so far. */
+void running_report(const struct running *r, uint64_t steps);
+
+#endif

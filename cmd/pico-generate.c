@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/* Token stream in, its continuation out. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lines.h"
+#include "model.h"
+#include "sampling.h"
+
+static struct model_opts model;
+static struct sampling_opts sampling = SAMPLING_DEFAULTS;
+static struct pico_list stop_texts, stop_ids;
+static int64_t n_max = -1, jobs = 1;
+static bool binary, echo, session, ignore_eog, emit_eog, keep_going;
+
+static const struct cmd about = {
+	"pico-generate",
+	"[-bekqv] [-n N] [-j N] [-m FILE] [option ...] [file ...]",
+	"Continues token sequences: token stream in, token stream out.",
+};
+
+static const struct pico_opt options[] = {
+	{ 'n', "tokens", PICO_OPT_INT, &n_max, "N",
+	    "new tokens a sequence, at most (no limit)", 0, INT32_MAX, NULL },
+	{ 'j', "jobs", PICO_OPT_INT, &jobs, "N",
+	    "sequences computed at once (1)", 1, 1024, NULL },
+	{ 'b', "binary", PICO_OPT_FLAG, &binary, NULL,
+	    "binary output", 0, 0, NULL },
+	{ 'e', "echo", PICO_OPT_FLAG, &echo, NULL,
+	    "write the prompt, too", 0, 0, NULL },
+	{ 0, "session", PICO_OPT_FLAG, &session, NULL,
+	    "every line continues the same sequence", 0, 0, NULL },
+	{ 0, "stop", PICO_OPT_LIST, &stop_texts, "TEXT",
+	    "end before this text; repeatable", 0, 0, NULL },
+	{ 0, "stop-id", PICO_OPT_LIST, &stop_ids, "ID",
+	    "end before this token; repeatable", 0, 0, NULL },
+	{ 0, "ignore-eog", PICO_OPT_FLAG, &ignore_eog, NULL,
+	    "end-of-generation tokens are like others", 0, 0, NULL },
+	{ 0, "emit-eog", PICO_OPT_FLAG, &emit_eog, NULL,
+	    "write the end-of-generation token", 0, 0, NULL },
+	{ 'k', "keep-going", PICO_OPT_FLAG, &keep_going, NULL,
+	    "a bad line gives an empty one, and exit 1 at the end",
+	    0, 0, NULL },
+	SAMPLING_OPTIONS(sampling),
+	MODEL_OPTIONS(model),
+	CMD_OPTIONS
+};
+
+static int
+put(void *data, int32_t id, struct pico_err *err)
+{
+	return pico_tokens_put(data, id, err);
+}
+
+static int
+end(void *data, enum pico_reason reason, struct pico_err *err)
+{
+	return pico_tokens_end(data, reason, err);
+}
+
+/* The values of --stop and --stop-id. */
+static void
+read_stops(struct pico_gen_params *p, int32_t n_vocab)
+{
+	struct pico_err err = {0};
+	struct pico_str *text = calloc(stop_texts.n + 1, sizeof *text);
+	int32_t *id = calloc(stop_ids.n + 1, sizeof *id);
+	int64_t v;
+	size_t i;
+
+	if (text == NULL || id == NULL)
+		cmd_usage("no memory for %zu stops", stop_texts.n + stop_ids.n);
+	for (i = 0; i < stop_texts.n; i++) {
+		text[i].p = stop_texts.v[i];
+		text[i].n = strlen(stop_texts.v[i]);
+		if (text[i].n == 0)
+			cmd_usage("option --stop: the text is empty");
+	}
+	for (i = 0; i < stop_ids.n; i++) {
+		if (pico_parse_int(stop_ids.v[i], 0, n_vocab - 1, &v, &err) < 0)
+			cmd_usage("option --stop-id: %s", err.msg);
+		id[i] = (int32_t)v;
+	}
+	p->stop = text;
+	p->n_stop = stop_texts.n;
+	p->stop_id = id;
+	p->n_stop_id = stop_ids.n;
+}
+
+/* Takes prompts while there is room and one is at hand: waits for input only
+   if there is nothing else to do. Returns false after the last line. */
+static bool
+take_prompts(struct pico_gen *g, struct lines *l, int *status)
+{
+	struct pico_err err = {0};
+	int r;
+
+	while (pico_gen_has_room(g)) {
+		if (pico_gen_busy(g) > 0 && !lines_ready(l))
+			return true;
+		r = lines_next(l, &err);
+		if (r == 0)
+			return false;
+		if (r > 0) {
+			if (l->n == 0 && !session)
+				cmd_warn("line %" PRIu64 ": empty prompt, "
+				    "nothing to continue", l->number);
+			if (pico_gen_add(g, l->ids, l->n, echo, &err) == 0)
+				continue;
+			lines_blame(l, &err);
+		}
+		if (!keep_going || (r < 0 && !lines_recover(l)))
+			cmd_die(&err);
+		cmd_report(&err);
+		*status = err.status;
+		err.status = PICO_OK;
+		if (pico_gen_skip(g, &err) < 0)
+			cmd_die(&err);
+	}
+	return true;
+}
+
+static const char *
+reason_name(enum pico_reason reason)
+{
+	switch (reason) {
+	case PICO_END_EOG: return "eog";
+	case PICO_END_LIMIT: return "length";
+	case PICO_END_CONTEXT: return "context";
+	case PICO_END_STOP: return "stop";
+	case PICO_END_NONE: break;
+	}
+	return "no input";
+}
+
+static void
+report(const struct running *r, const struct pico_gen_stats *s,
+    uint64_t steps)
+{
+	report_rate("prompt", s->prompt_tokens, s->prompt_seconds);
+	if (s->reused_tokens > 0)
+		(void)fprintf(stderr, "reused:\t%" PRIu64 " tokens\n",
+		    s->reused_tokens);
+	report_rate("decode", s->new_tokens, s->decode_seconds);
+	(void)fprintf(stderr, "stop:\t%s\n", reason_name(s->reason));
+	running_report(r, steps);
+	(void)fprintf(stderr, "seed:\t%" PRIu64 "\n", sampling.seed);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct pico_gen_params params = {0};
+	struct pico_tokens_out out;
+	const struct pico_gen_sink sink = { put, end, &out };
+	struct pico_err err = {0};
+	struct pico_gen *g;
+	struct running r;
+	struct lines lines;
+	int status = 0, first = cmd_start(&about, options, argc, argv);
+	uint64_t steps = 0;
+	bool more = true;
+
+	if (jobs > 1 && (session || model.kv_file != NULL))
+		cmd_usage("option -j: one sequence only with %s",
+		    session ? "--session" : "--kv");
+	running_open(&r, &model, (uint32_t)jobs);
+	running_load(&r);
+	params.seed = sampling.seed;
+	params.n_max = n_max;
+	params.ignore_eog = ignore_eog;
+	params.emit_eog = emit_eog;
+	params.session = session;
+	read_stops(&params, pico_vocab_n(r.vocab));
+	if (sampling_chain(&sampling, (uint32_t)pico_vocab_n(r.vocab),
+	    &params.chain, &err) < 0)
+		cmd_die(&err);
+	pico_tokens_out_init(&out, STDOUT_FILENO, binary);
+	g = pico_gen_new(r.ctx, r.vocab, &params, &sink, &err);
+	if (g == NULL)
+		cmd_die(&err);
+
+	lines_open(&lines, argv + first);
+	while (more || pico_gen_busy(g) > 0) {
+		if (more)
+			more = take_prompts(g, &lines, &status);
+		if (pico_gen_step(g, &err) < 0) {
+			(void)pico_tokens_flush(&out, NULL);
+			cmd_die(&err);
+		}
+		steps++;
+		cmd_progress("token", pico_gen_stats(g)->prompt_tokens +
+		    pico_gen_stats(g)->new_tokens, 0);
+	}
+	if (pico_tokens_flush(&out, &err) < 0)
+		cmd_die(&err);
+	running_save(&r);
+	cmd_progress_end();
+	if (model.verbose)
+		report(&r, pico_gen_stats(g), steps);
+
+	lines_close(&lines);
+	pico_gen_free(g);
+	running_close(&r);
+	free((void *)(uintptr_t)params.stop);
+	free((void *)(uintptr_t)params.stop_id);
+	free(stop_texts.v);
+	free(stop_ids.v);
+	free(sampling.bias);
+	return cmd_finish(status);
+}

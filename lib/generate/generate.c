@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Generation: prompts become sequences in slots of the context, all slots are
+ * computed in one batch, and a finished sequence makes room for the next
+ * prompt at once. Output goes out in the order of the prompts: the oldest
+ * unfinished sequence flows, later ones wait in their queue entries.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/base.h"
+
+/* A growing list of ids. */
+struct list {
+	int32_t *v;
+	size_t n, cap;
+};
+
+static int
+push(struct list *l, int32_t id, struct pico_err *err)
+{
+	if (mem_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v, "token ids",
+	    err) < 0)
+		return -1;
+	l->v[l->n++] = id;
+	return 0;
+}
+
+/* Output of one sequence, in the queue from its start to its end. */
+struct entry {
+	struct entry *next;
+	struct list waiting;	/* tokens that may not go out yet */
+	bool ended;
+	enum pico_reason reason;
+};
+
+/*
+ * Tokens that may turn out to be part of a stop text, and their bytes. They are
+ * held back until that is decided.
+ */
+struct held {
+	struct list ids;
+	size_t *end;		/* end[i]: bytes up to and including id i */
+	size_t cap_end;
+	char *text;
+	size_t n, cap;
+};
+
+struct slot {
+	struct entry *entry;	/* NULL: the slot is free */
+	uint64_t number;	/* of the sequence, for the random draws */
+	struct list ids;	/* context: prompt, then what was generated */
+	int64_t made;		/* tokens generated */
+	struct held held;
+	uint32_t queued;	/* columns in this pass */
+};
+
+struct pico_gen {
+	struct pico_ctx *ctx;
+	const struct pico_vocab *vocab;
+	const struct pico_gen_params *p;
+	struct pico_gen_sink sink;
+	struct pico_sampler *sampler;
+	struct slot *slots;
+	uint32_t n_slots;
+	struct pico_col *cols;
+	struct entry *first, *last;	/* the queue */
+	uint64_t next_number;
+	char *piece;
+	struct pico_gen_stats stats;
+};
+
+/* ---- output in order ---- */
+
+static int
+flush_queue(struct pico_gen *g, struct pico_err *err)
+{
+	struct entry *e;
+	size_t i;
+
+	while ((e = g->first) != NULL) {
+		for (i = 0; i < e->waiting.n; i++)
+			if (g->sink.token(g->sink.data, e->waiting.v[i],
+			    err) < 0)
+				return -1;
+		e->waiting.n = 0;
+		if (!e->ended)
+			return 0;
+		if (g->sink.end(g->sink.data, e->reason, err) < 0)
+			return -1;
+		g->first = e->next;
+		if (g->first == NULL)
+			g->last = NULL;
+		free(e->waiting.v);
+		free(e);
+	}
+	return 0;
+}
+
+static struct entry *
+enqueue(struct pico_gen *g, struct pico_err *err)
+{
+	struct entry *e = mem_new(1, sizeof *e, "output", err);
+
+	if (e == NULL)
+		return NULL;
+	if (g->last != NULL)
+		g->last->next = e;
+	else
+		g->first = e;
+	g->last = e;
+	return e;
+}
+
+static int
+output(struct pico_gen *g, struct slot *s, int32_t id, struct pico_err *err)
+{
+	if (s->entry == g->first)	/* nothing waits before it */
+		return g->sink.token(g->sink.data, id, err);
+	return push(&s->entry->waiting, id, err);
+}
+
+/* ---- stop texts ---- */
+
+/*
+ * Where the first stop text begins in the held bytes, or the length. If none is
+ * there, *keep is how many bytes at the end may yet become one.
+ */
+static size_t
+find_stop(const struct pico_gen *g, const struct held *h, size_t *keep)
+{
+	size_t i, k, len, best = h->n;
+
+	*keep = 0;
+	for (i = 0; i < g->p->n_stop; i++) {
+		const struct pico_str *stop = &g->p->stop[i];
+
+		for (k = 0; k + stop->n <= h->n && k < best; k++)
+			if (memcmp(h->text + k, stop->p, stop->n) == 0)
+				best = k;
+		for (len = MIN(stop->n - 1, h->n); len > *keep; len--)
+			if (memcmp(h->text + h->n - len, stop->p, len) == 0)
+				*keep = len;
+	}
+	return best;
+}
+
+/* Outputs held tokens that end at or before byte `limit`. */
+static int
+release(struct pico_gen *g, struct slot *s, size_t limit, struct pico_err *err)
+{
+	struct held *h = &s->held;
+	size_t i, n = 0, gone;
+
+	for (; n < h->ids.n && h->end[n] <= limit; n++)
+		if (output(g, s, h->ids.v[n], err) < 0)
+			return -1;
+	if (n == 0)
+		return 0;
+	gone = h->end[n - 1];
+	memmove(h->text, h->text + gone, h->n - gone);
+	h->n -= gone;
+	h->ids.n -= n;
+	for (i = 0; i < h->ids.n; i++) {
+		h->ids.v[i] = h->ids.v[i + n];
+		h->end[i] = h->end[i + n] - gone;
+	}
+	return 0;
+}
+
+/* Adds a token to the held ones; 1 if that completed a stop text. Then only
+   the tokens before it are output. */
+static int
+hold(struct pico_gen *g, struct slot *s, int32_t id, struct pico_err *err)
+{
+	size_t n = pico_vocab_piece(g->vocab, id, false, g->piece), at, keep;
+	struct held *h = &s->held;
+
+	if (push(&h->ids, id, err) < 0 ||
+	    mem_grow(&h->end, &h->cap_end, h->ids.n, sizeof *h->end,
+	    "token ends", err) < 0 ||
+	    mem_grow(&h->text, &h->cap, h->n + n, 1, "text", err) < 0)
+		return -1;
+	memcpy(h->text + h->n, g->piece, n);
+	h->n += n;
+	h->end[h->ids.n - 1] = h->n;
+	at = find_stop(g, h, &keep);
+	if (at < h->n) {
+		if (release(g, s, at, err) < 0)
+			return -1;
+		return 1;
+	}
+	return release(g, s, h->n - keep, err);
+}
+
+/* ---- sequences ---- */
+
+static int
+end_sequence(struct pico_gen *g, struct slot *s, enum pico_reason reason,
+    struct pico_err *err)
+{
+	uint32_t seq = (uint32_t)(s - g->slots);
+
+	if (reason != PICO_END_STOP) {
+		if (release(g, s, SIZE_MAX, err) < 0)
+			return -1;
+	} else {
+		/* what was not written is not part of the context either */
+		s->ids.n -= s->held.ids.n;
+		pico_ctx_cut(g->ctx, seq, s->ids.n);
+	}
+	s->held.ids.n = s->held.n = 0;
+	s->entry->ended = true;
+	s->entry->reason = reason;
+	g->stats.reason = reason;
+	s->entry = NULL;
+	return flush_queue(g, err);
+}
+
+static bool
+is_stop_id(const struct pico_gen *g, int32_t id)
+{
+	size_t i;
+
+	for (i = 0; i < g->p->n_stop_id; i++)
+		if (g->p->stop_id[i] == id)
+			return true;
+	return false;
+}
+
+/* Draws the next token of a sequence whose context is computed. */
+static int
+draw(struct pico_gen *g, struct slot *s, const float *logits,
+    struct pico_err *err)
+{
+	uint64_t pos = s->ids.n;
+	int32_t id;
+	int r;
+
+	if (pico_sampler_draw(g->sampler, &g->p->chain, logits, s->ids.v,
+	    s->ids.n, pos, pico_draw(g->p->seed, s->number, pos), &id,
+	    err) < 0)
+		return -1;
+	if (is_stop_id(g, id))
+		return end_sequence(g, s, PICO_END_STOP, err);
+	if (push(&s->ids, id, err) < 0)
+		return -1;
+	if (!g->p->ignore_eog && pico_vocab_is_eog(g->vocab, id)) {
+		if (g->p->emit_eog && (release(g, s, SIZE_MAX, err) < 0 ||
+		    output(g, s, id, err) < 0))
+			return -1;
+		return end_sequence(g, s, PICO_END_EOG, err);
+	}
+	s->made++;
+	g->stats.new_tokens++;
+	r = g->p->n_stop > 0 ? hold(g, s, id, err) : output(g, s, id, err);
+	if (r < 0)
+		return -1;
+	if (r > 0)
+		return end_sequence(g, s, PICO_END_STOP, err);
+	if (g->p->n_max >= 0 && s->made >= g->p->n_max)
+		return end_sequence(g, s, PICO_END_LIMIT, err);
+	if (s->ids.n >= pico_ctx_n_ctx(g->ctx))
+		return end_sequence(g, s, PICO_END_CONTEXT, err);
+	return 0;
+}
+
+/* Takes over as much of the context as some slot has computed already. The
+   last token is computed anyhow: its logits are wanted. */
+static void
+reuse(struct pico_gen *g, struct slot *s)
+{
+	uint32_t i, seq = (uint32_t)(s - g->slots), best = seq;
+	size_t n, most;
+
+	most = pico_ctx_match(g->ctx, seq, s->ids.v, s->ids.n - 1);
+	for (i = 0; i < g->n_slots; i++) {
+		n = pico_ctx_match(g->ctx, i, s->ids.v, s->ids.n - 1);
+		if (n > most) {
+			most = n;
+			best = i;
+		}
+	}
+	pico_ctx_copy(g->ctx, seq, best, most);
+	g->stats.reused_tokens += most;
+}
+
+static struct slot *
+free_slot(const struct pico_gen *g)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->n_slots; i++)
+		if (g->slots[i].entry == NULL)
+			return &g->slots[i];
+	return NULL;
+}
+
+bool
+pico_gen_has_room(const struct pico_gen *g)
+{
+	return free_slot(g) != NULL;
+}
+
+size_t
+pico_gen_busy(const struct pico_gen *g)
+{
+	size_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < g->n_slots; i++)
+		n += g->slots[i].entry != NULL;
+	return n;
+}
+
+int
+pico_gen_skip(struct pico_gen *g, struct pico_err *err)
+{
+	struct entry *e = enqueue(g, err);
+
+	if (e == NULL)
+		return -1;
+	g->next_number++;
+	e->ended = true;
+	e->reason = PICO_END_LIMIT;
+	return flush_queue(g, err);
+}
+
+int
+pico_gen_add(struct pico_gen *g, const int32_t *ids, size_t n, bool echo,
+    struct pico_err *err)
+{
+	struct slot *s = free_slot(g);
+	uint32_t n_ctx = pico_ctx_n_ctx(g->ctx);
+	size_t i, before = g->p->session ? s->ids.n : 0;
+
+	for (i = 0; i < n; i++)
+		if (ids[i] < 0 || ids[i] >= pico_vocab_n(g->vocab))
+			return fail(err, "token %" PRId32 " is not in the "
+			    "vocabulary of %" PRId32, ids[i],
+			    pico_vocab_n(g->vocab));
+	if (before + n > n_ctx)
+		return fail(err, "prompt has %zu tokens%s, context is %" PRIu32,
+		    before + n, before > 0 ? " with those before it" : "",
+		    n_ctx);
+	if (before + n == 0)
+		return pico_gen_skip(g, err);
+	s->ids.n = before;
+	for (i = 0; i < n; i++)
+		if (push(&s->ids, ids[i], err) < 0)
+			return -1;
+	s->entry = enqueue(g, err);
+	if (s->entry == NULL)
+		return -1;
+	s->number = g->p->session ? 0 : g->next_number;
+	g->next_number++;
+	s->made = 0;
+	for (i = 0; echo && i < n; i++)
+		if (output(g, s, ids[i], err) < 0)
+			return -1;
+	if (g->p->n_max == 0)
+		return end_sequence(g, s, PICO_END_LIMIT, err);
+	if (s->ids.n == n_ctx)
+		return end_sequence(g, s, PICO_END_CONTEXT, err);
+	reuse(g, s);
+	return 0;
+}
+
+/* Gives a slot up to `most` columns of the pass. */
+static uint32_t
+queue_columns(struct pico_gen *g, uint32_t i, uint32_t at, size_t most)
+{
+	struct slot *s = &g->slots[i];
+	size_t done, left, k;
+
+	(void)pico_ctx_tokens(g->ctx, i, &done);
+	left = s->ids.n - done;
+	s->queued = (uint32_t)MIN(left, most);
+	for (k = 0; k < s->queued; k++)
+		g->cols[at + k] = (struct pico_col){
+			.token = s->ids.v[done + k], .seq = i,
+			.logits = k + 1 == left,
+		};
+	return s->queued;
+}
+
+int
+pico_gen_step(struct pico_gen *g, struct pico_err *err)
+{
+	uint32_t i, n = 0, chunk = pico_ctx_chunk(g->ctx), decoding = 0, at;
+	double start = pico_seconds(), seconds;
+	struct slot *s;
+	int pass;
+
+	/* running sequences first, one column each; prompts share the rest */
+	for (pass = 0; pass < 2; pass++) {
+		for (i = 0; i < g->n_slots; i++) {
+			s = &g->slots[i];
+			if (s->entry == NULL || (s->made > 0) != (pass == 0))
+				continue;
+			n += queue_columns(g, i, n, chunk - n);
+		}
+		if (pass == 0)
+			decoding = n;
+	}
+	if (n == 0)
+		return 0;
+	if (pico_ctx_eval(g->ctx, g->cols, n, err) < 0)
+		return -1;
+	g->stats.prompt_tokens += n - decoding;
+	for (at = 0; at < n; ) {
+		s = &g->slots[g->cols[at].seq];
+		at += s->queued;
+		if (g->cols[at - 1].logits && draw(g, s,
+		    pico_ctx_logits(g->ctx, at - 1), err) < 0)
+			return -1;
+	}
+	seconds = pico_seconds() - start;
+	g->stats.decode_seconds += seconds * decoding / n;
+	g->stats.prompt_seconds += seconds * (n - decoding) / n;
+	return 0;
+}
+
+const struct pico_gen_stats *
+pico_gen_stats(const struct pico_gen *g)
+{
+	return &g->stats;
+}
+
+struct pico_gen *
+pico_gen_new(struct pico_ctx *ctx, const struct pico_vocab *vocab,
+    const struct pico_gen_params *params, const struct pico_gen_sink *sink,
+    struct pico_err *err)
+{
+	struct pico_gen *g = mem_new(1, sizeof *g, "generator", err);
+
+	if (g == NULL)
+		return NULL;
+	g->ctx = ctx;
+	g->vocab = vocab;
+	g->p = params;
+	g->sink = *sink;
+	g->n_slots = params->session ? 1 : pico_ctx_n_seq(ctx);
+	g->slots = mem_new(g->n_slots, sizeof *g->slots, "sequences", err);
+	g->cols = mem_new(pico_ctx_chunk(ctx), sizeof *g->cols, "columns",
+	    err);
+	g->piece = mem_new(pico_vocab_piece_max(vocab), 1, "text of a token",
+	    err);
+	g->sampler = pico_sampler_new((uint32_t)pico_vocab_n(vocab), err);
+	if (g->slots == NULL || g->cols == NULL || g->piece == NULL ||
+	    g->sampler == NULL) {
+		pico_gen_free(g);
+		return NULL;
+	}
+	return g;
+}
+
+void
+pico_gen_free(struct pico_gen *g)
+{
+	struct entry *e;
+	uint32_t i;
+
+	if (g == NULL)
+		return;
+	for (i = 0; g->slots != NULL && i < g->n_slots; i++) {
+		free(g->slots[i].ids.v);
+		free(g->slots[i].held.ids.v);
+		free(g->slots[i].held.end);
+		free(g->slots[i].held.text);
+	}
+	while ((e = g->first) != NULL) {
+		g->first = e->next;
+		free(e->waiting.v);
+		free(e);
+	}
+	pico_sampler_free(g->sampler);
+	free(g->slots);
+	free(g->cols);
+	free(g->piece);
+	free(g);
+}

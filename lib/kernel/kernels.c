@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* What all instruction sets share, and the choice among them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../gguf/gguf.h"
+#include "kernel.h"
+
+/* Best first. */
+static const struct kernels *const sets[] = { &kernels_scalar };
+
+const struct kernels *
+kernels_get(struct pico_err *err)
+{
+	const char *want = getenv("PICO_CPU");
+	char list[100] = "";
+	size_t n = 0;
+
+	if (want == NULL || *want == '\0')
+		return sets[0];
+	for (size_t i = 0; i < COUNT(sets); i++) {
+		if (strcmp(want, sets[i]->name) == 0)
+			return sets[i];
+		if (n < sizeof list)
+			n += (size_t)snprintf(list + n, sizeof list - n, "%s%s",
+			    i > 0 ? ", " : "", sets[i]->name);
+	}
+	fail_usage(err, "PICO_CPU: kernel set '%s' is unknown or cannot run "
+	    "here; available: %s", show(want, strlen(want)), list);
+	return NULL;
+}
+
+enum act_kind
+kernel_act_kind(uint32_t type)
+{
+	switch (type) {
+	case TYPE_Q4_0: case TYPE_Q4_1: case TYPE_Q5_0: case TYPE_Q5_1:
+	case TYPE_Q8_0: case TYPE_IQ4_NL: case TYPE_MXFP4:
+		return ACT_Q8;
+	case TYPE_Q2_K: case TYPE_Q3_K: case TYPE_Q4_K: case TYPE_Q5_K:
+	case TYPE_Q6_K: case TYPE_IQ4_XS:
+		return ACT_Q8K;
+	default:
+		return ACT_F32;
+	}
+}
+
+size_t
+kernel_act_bytes(enum act_kind kind, size_t n)
+{
+	switch (kind) {
+	case ACT_Q8:
+		return n / 32 * sizeof(struct act_q8);
+	case ACT_Q8K:
+		return n / 256 * sizeof(struct act_q8k);
+	default:
+		return n * sizeof(float);
+	}
+}

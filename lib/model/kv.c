@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* The KV cache. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+bool
+kv_bytes(const struct hparams *h, size_t elem, uint32_t n_ctx,
+    uint32_t n_seq, uint64_t *bytes)
+{
+	uint64_t row = 0, cells;
+	uint32_t il;
+
+	for (il = 0; il < h->n_layer; il++)
+		row += (uint64_t)h->n_head_kv[il] *
+		    ((uint64_t)h->head_k + h->head_v);
+	return mul_u64(n_ctx, n_seq, &cells) && mul_u64(row, elem, &row) &&
+	    mul_u64(row, cells, bytes);
+}
+
+int
+kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
+    uint32_t n_ctx, uint32_t n_seq, struct pico_err *err)
+{
+	uint64_t cells = (uint64_t)n_ctx * n_seq;
+	uint32_t il;
+
+	*kv = (struct kv){
+		.h = h, .type = type, .elem = kv_type_size(type),
+		.n_ctx = n_ctx, .n_seq = n_seq,
+	};
+	kv->k = mem_new(h->n_layer, sizeof *kv->k, "KV cache", err);
+	kv->v = mem_new(h->n_layer, sizeof *kv->v, "KV cache", err);
+	kv->tokens = mem_new(cells, sizeof *kv->tokens, "token ids", err);
+	kv->n = mem_new(n_seq, sizeof *kv->n, "sequences", err);
+	if (kv->k == NULL || kv->v == NULL || kv->tokens == NULL ||
+	    kv->n == NULL)
+		return -1;
+	/* large zeroed blocks are pages that cost nothing until touched */
+	for (il = 0; il < h->n_layer; il++) {
+		uint64_t row = (uint64_t)h->n_head_kv[il] * kv->elem;
+
+		kv->k[il] = mem_new(cells, row * h->head_k, "KV cache, keys",
+		    err);
+		kv->v[il] = mem_new(cells, row * h->head_v, "KV cache, values",
+		    err);
+		if (kv->k[il] == NULL || kv->v[il] == NULL)
+			return -1;
+	}
+	return 0;
+}
+
+void
+kv_free(struct kv *kv)
+{
+	uint32_t il;
+
+	for (il = 0; kv->k != NULL && kv->v != NULL && il < kv->h->n_layer;
+	    il++) {
+		free(kv->k[il]);
+		free(kv->v[il]);
+	}
+	free(kv->k);
+	free(kv->v);
+	free(kv->tokens);
+	free(kv->n);
+}
+
+static size_t
+head_at(const struct kv *kv, uint32_t layer, uint32_t seq, uint32_t head,
+    uint32_t dim)
+{
+	return ((size_t)seq * kv->h->n_head_kv[layer] + head) * kv->n_ctx *
+	    dim * kv->elem;
+}
+
+uint8_t *
+kv_k(const struct kv *kv, uint32_t layer, uint32_t seq, uint32_t head)
+{
+	return kv->k[layer] + head_at(kv, layer, seq, head, kv->h->head_k);
+}
+
+uint8_t *
+kv_v(const struct kv *kv, uint32_t layer, uint32_t seq, uint32_t head)
+{
+	return kv->v[layer] + head_at(kv, layer, seq, head, kv->h->head_v);
+}
+
+const int32_t *
+pico_ctx_tokens(const struct pico_ctx *c, uint32_t seq, size_t *n)
+{
+	*n = c->kv.n[seq];
+	return c->kv.tokens + (size_t)seq * c->kv.n_ctx;
+}
+
+size_t
+pico_ctx_match(const struct pico_ctx *c, uint32_t seq, const int32_t *ids,
+    size_t n)
+{
+	size_t have, i;
+	const int32_t *mine = pico_ctx_tokens(c, seq, &have);
+
+	for (i = 0; i < MIN(n, have) && mine[i] == ids[i]; i++)
+		;
+	return i;
+}
+
+void
+pico_ctx_cut(struct pico_ctx *c, uint32_t seq, size_t n)
+{
+	if (n < c->kv.n[seq])
+		c->kv.n[seq] = (uint32_t)n;
+}
+
+void
+pico_ctx_copy(struct pico_ctx *c, uint32_t to, uint32_t from, size_t n)
+{
+	struct kv *kv = &c->kv;
+	uint32_t il, head;
+
+	if (to == from) {
+		pico_ctx_cut(c, to, n);
+		return;
+	}
+	n = MIN(n, kv->n[from]);
+	for (il = 0; il < kv->h->n_layer; il++) {
+		for (head = 0; head < kv->h->n_head_kv[il]; head++) {
+			memcpy(kv_k(kv, il, to, head),
+			    kv_k(kv, il, from, head),
+			    n * kv->h->head_k * kv->elem);
+			memcpy(kv_v(kv, il, to, head),
+			    kv_v(kv, il, from, head),
+			    n * kv->h->head_v * kv->elem);
+		}
+	}
+	memcpy(kv->tokens + (size_t)to * kv->n_ctx,
+	    kv->tokens + (size_t)from * kv->n_ctx, n * sizeof *kv->tokens);
+	kv->n[to] = (uint32_t)n;
+}

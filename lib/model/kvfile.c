@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * KV files, pico-kv(5): little-endian, a header of 64 bytes, the token ids,
+ * then for each layer and kv head the keys and the values of the positions in
+ * use, then a checksum of all before it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "model.h"
+
+static const uint8_t magic[8] = { 0x89, 'P', 'K', 'V', 1, 0, 0, 0 };
+
+struct header {
+	uint8_t magic[8];
+	uint64_t fingerprint;	/* of the model and of options that matter */
+	uint64_t n_tokens;
+	uint64_t body;		/* bytes between header and checksum */
+	uint32_t kv_type, n_layer;
+	uint64_t reserved[3];
+};
+_Static_assert(sizeof(struct header) == 64, "the header has no padding");
+
+/* Pieces of this many bytes, spread over each tensor, go into the hash: the
+   whole would mean reading the model for every start. */
+#define SAMPLE 64
+#define SAMPLES 16
+
+/*
+ * Identifies the model: hyperparameters, the tensor table, and samples of
+ * every tensor's data. Models that differ in one of a few weights only may
+ * look alike; models that were trained do not.
+ */
+static uint64_t
+fingerprint(const struct pico_ctx *c)
+{
+	const struct pico_gguf *g = c->m->gguf;
+	const struct hparams *h = &c->m->h;
+	uint64_t v = HASH_START, at, step;
+	const struct pico_tensor *t;
+	const struct pico_kv *kv;
+	size_t i, k, n;
+
+	for (i = 0; i < pico_gguf_n_kv(g); i++) {
+		kv = pico_gguf_kv(g, i);
+		n = strlen(h->arch->name);
+		/* the vocabulary and texts do not enter the cache */
+		if (kv->key.n <= n || memcmp(kv->key.p, h->arch->name, n) != 0)
+			continue;
+		v = hash_bytes(v, kv->key.p, kv->key.n);
+		v = hash_bytes(v, kv->data, (size_t)kv->bytes);
+	}
+	for (i = 0; i < pico_gguf_n_tensors(g); i++) {
+		t = pico_gguf_tensor(g, i);
+		v = hash_bytes(v, t->name.p, t->name.n);
+		v = hash_bytes(v, &t->type, sizeof t->type);
+		v = hash_bytes(v, t->dims, sizeof t->dims);
+		if (t->bytes <= SAMPLE * SAMPLES) {
+			v = hash_bytes(v, t->data, (size_t)t->bytes);
+			continue;
+		}
+		step = (t->bytes - SAMPLE) / (SAMPLES - 1);
+		for (k = 0, at = 0; k < SAMPLES; k++, at += step)
+			v = hash_bytes(v, t->data + at, SAMPLE);
+	}
+	return v;
+}
+
+static uint64_t
+row_bytes(const struct kv *kv)
+{
+	uint64_t bytes = 0;
+
+	/* it fit for n_ctx positions already */
+	(void)kv_bytes(kv->h, kv->elem, 1, 1, &bytes);
+	return bytes;
+}
+
+/* Everything between header and checksum, piece by piece. */
+typedef int piece_fn(void *data, void *p, size_t n, struct pico_err *err);
+
+static int
+each_piece(const struct kv *kv, uint32_t seq, size_t n, piece_fn *fn,
+    void *data, struct pico_err *err)
+{
+	uint32_t il, head;
+
+	if (fn(data, kv->tokens + (size_t)seq * kv->n_ctx,
+	    n * sizeof *kv->tokens, err) < 0)
+		return -1;
+	for (il = 0; il < kv->h->n_layer; il++)
+		for (head = 0; head < kv->h->n_head_kv[il]; head++)
+			if (fn(data, kv_k(kv, il, seq, head),
+			    n * kv->h->head_k * kv->elem, err) < 0 ||
+			    fn(data, kv_v(kv, il, seq, head),
+			    n * kv->h->head_v * kv->elem, err) < 0)
+				return -1;
+	return 0;
+}
+
+struct io {
+	int fd;
+	const char *name;
+	uint64_t hash;
+};
+
+static int
+write_piece(void *data, void *p, size_t n, struct pico_err *err)
+{
+	struct io *io = data;
+
+	io->hash = hash_bytes(io->hash, p, n);
+	return write_all(io->fd, io->name, p, n, err);
+}
+
+static int
+read_piece(void *data, void *p, size_t n, struct pico_err *err)
+{
+	struct io *io = data;
+	uint8_t *b = p;
+	size_t left = n;
+	int64_t k;
+
+	while (left > 0) {
+		k = read_some(io->fd, io->name, b, left, err);
+		if (k < 0)
+			return -1;
+		if (k == 0)
+			return fail(err, "%s is cut short", io->name);
+		b += k;
+		left -= (size_t)k;
+	}
+	io->hash = hash_bytes(io->hash, p, n);
+	return 0;
+}
+
+/* The header against this model and context; 0 if all is as it must be. */
+static int
+check_header(const struct pico_ctx *c, const struct header *h,
+    const char *name, uint64_t size, struct pico_err *err)
+{
+	static const char *const types[] = { "f16", "f32" };
+	uint64_t body;
+
+	if (memcmp(h->magic, magic, 7) != 0 || h->magic[7] != 0)
+		return fail(err, "%s is not a KV file", name);
+	if (h->fingerprint != fingerprint(c))
+		return fail(err, "%s was made with another model", name);
+	if (h->kv_type != (uint32_t)c->kv.type)
+		return fail(err, "%s holds a cache of type %s, this run uses "
+		    "%s", name, h->kv_type < 2 ? types[h->kv_type] : "?",
+		    types[c->kv.type]);
+	if (h->n_tokens > INT32_MAX || !mul_u64(h->n_tokens,
+	    row_bytes(&c->kv) + sizeof(int32_t), &body) || body != h->body ||
+	    h->n_layer != c->m->h.n_layer)
+		return fail(err, "%s has a damaged header", name);
+	if (size < sizeof *h + 8 || size - sizeof *h - 8 != body)
+		return fail(err, "%s has %" PRIu64 " bytes, not the %" PRIu64
+		    " its header tells: cut short or damaged", name, size,
+		    body + (uint64_t)sizeof *h + 8);
+	if (h->n_tokens > c->kv.n_ctx)
+		return fail(err, "%s holds %" PRIu64 " tokens, context is %"
+		    PRIu32, name, h->n_tokens, c->kv.n_ctx);
+	return 0;
+}
+
+int
+pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
+    struct pico_err *err)
+{
+	struct kv *kv = &c->kv;
+	struct header h;
+	struct stat st;
+	uint64_t want, sum;
+	char name[300];
+	struct io io;
+	uint32_t i;
+	int r = -1;
+
+	(void)snprintf(name, sizeof name, "KV file '%s'", path);
+	io = (struct io){ .name = name, .hash = HASH_START };
+	kv->n[seq] = 0;
+	io.fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (io.fd < 0 && errno == ENOENT)
+		return 0;
+	if (io.fd < 0)
+		return fail_errno(err, "cannot open %s", name);
+	if (fstat(io.fd, &st) < 0) {
+		(void)fail_errno(err, "cannot examine %s", name);
+		goto out;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		(void)fail(err, "%s is not a regular file", name);
+		goto out;
+	}
+	if (read_piece(&io, &h, sizeof h, err) < 0 ||
+	    check_header(c, &h, name, (uint64_t)st.st_size, err) < 0 ||
+	    each_piece(kv, seq, (size_t)h.n_tokens, read_piece, &io, err) < 0)
+		goto out;
+	want = io.hash;
+	if (read_piece(&io, &sum, sizeof sum, err) < 0)
+		goto out;
+	if (sum != want) {
+		(void)fail(err, "%s is damaged: its checksum is wrong", name);
+		goto out;
+	}
+	for (i = 0; i < h.n_tokens; i++) {
+		int32_t id = kv->tokens[(size_t)seq * kv->n_ctx + i];
+
+		if (id < 0 || (uint32_t)id >= kv->h->n_vocab) {
+			(void)fail(err, "%s holds token %" PRId32
+			    ", vocabulary has %" PRIu32, name, id,
+			    kv->h->n_vocab);
+			goto out;
+		}
+	}
+	kv->n[seq] = (uint32_t)h.n_tokens;
+	r = 1;
+out:
+	(void)close(io.fd);
+	return r;
+}
+
+/* The directory of a path; false if its name is too long. */
+static bool
+dir_of(const char *path, char *dir, size_t size)
+{
+	const char *slash = strrchr(path, '/');
+	int n;
+
+	if (slash == NULL)
+		n = snprintf(dir, size, ".");
+	else if (slash == path)
+		n = snprintf(dir, size, "/");
+	else
+		n = snprintf(dir, size, "%.*s", (int)(slash - path), path);
+	return n >= 0 && (size_t)n < size;
+}
+
+int
+pico_kv_can_save(const char *path, struct pico_err *err)
+{
+	char dir[4096];
+
+	if (!dir_of(path, dir, sizeof dir))
+		return fail(err, "KV file '%s': name too long", path);
+	if (access(dir, W_OK | X_OK) < 0)
+		return fail_errno(err, "cannot write KV file '%s'", path);
+	return 0;
+}
+
+/* Makes the new name last through a crash of the machine, where possible. */
+static void
+sync_dir(const char *path)
+{
+	char dir[4096];
+	int fd;
+
+	if (!dir_of(path, dir, sizeof dir))
+		return;
+	fd = open(dir, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		(void)fsync(fd);
+		(void)close(fd);
+	}
+}
+
+int
+pico_kv_save(const struct pico_ctx *c, uint32_t seq, const char *path,
+    struct pico_err *err)
+{
+	const struct kv *kv = &c->kv;
+	size_t n = kv->n[seq];
+	struct header h = {
+		.fingerprint = fingerprint(c), .n_tokens = n,
+		.body = n * (row_bytes(kv) + sizeof(int32_t)),
+		.kv_type = (uint32_t)kv->type, .n_layer = kv->h->n_layer,
+	};
+	char temp[4096], name[300];
+	struct io io = { .name = name, .hash = HASH_START };
+	mode_t mask;
+	int len;
+
+	memcpy(h.magic, magic, sizeof magic);
+	(void)snprintf(name, sizeof name, "KV file '%s'", path);
+	len = snprintf(temp, sizeof temp, "%s.XXXXXX", path);
+	if (len < 0 || (size_t)len >= sizeof temp)
+		return fail(err, "%s: name too long", name);
+	io.fd = mkstemp(temp);
+	if (io.fd < 0)
+		return fail_errno(err, "cannot write %s", name);
+	mask = umask(0);
+	(void)umask(mask);
+	(void)fchmod(io.fd, 0666 & ~mask);	/* mkstemp gives 0600 */
+	if (write_piece(&io, &h, sizeof h, err) < 0 ||
+	    each_piece(kv, seq, n, write_piece, &io, err) < 0 ||
+	    write_all(io.fd, name, &io.hash, sizeof io.hash, err) < 0)
+		goto bad;
+	if (fsync(io.fd) < 0) {
+		(void)fail_errno(err, "write error on %s", name);
+		goto bad;
+	}
+	if (close(io.fd) < 0) {
+		io.fd = -1;
+		(void)fail_errno(err, "write error on %s", name);
+		goto bad;
+	}
+	io.fd = -1;
+	if (rename(temp, path) < 0) {
+		(void)fail_errno(err, "cannot write %s", name);
+		goto bad;
+	}
+	sync_dir(path);
+	return 0;
+bad:
+	if (io.fd >= 0)
+		(void)close(io.fd);
+	(void)unlink(temp);
+	return -1;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* Probabilities of a whole row of logits. */
+#include "sample.h"
+
+/* Index of the highest logit, the first of several. False if one is NaN or all
+   are -infinity. */
+static bool
+highest(const float *logits, uint32_t n, uint32_t *best)
+{
+	uint32_t i;
+
+	*best = 0;
+	for (i = 0; i < n; i++) {
+		if (isnan(logits[i]))
+			return false;
+		if (logits[i] > logits[*best])
+			*best = i;
+	}
+	return n > 0 && logits[*best] > -INFINITY;
+}
+
+/* Log-probability of the highest logit: -ln of the sum of exp(l - max). */
+static double
+highest_logprob(const float *logits, uint32_t n, double max)
+{
+	double sum = 0;
+	uint32_t i;
+
+	if (max == INFINITY)
+		return 0;
+	for (i = 0; i < n; i++)
+		sum += m_exp(logits[i] - max);
+	return -m_log(sum);
+}
+
+double
+pico_logprob(const float *logits, uint32_t n, int32_t id)
+{
+	uint32_t best;
+	double max;
+
+	if (!highest(logits, n, &best))
+		return (double)NAN;
+	max = logits[best];
+	if (max == INFINITY)
+		return (uint32_t)id == best ? 0 : -INFINITY;
+	return (logits[id] - max) + highest_logprob(logits, n, max);
+}
+
+size_t
+pico_top(const float *logits, uint32_t n, struct pico_cand *out, size_t k)
+{
+	uint32_t best, i;
+	double max, lp;
+
+	k = MIN(k, n);
+	if (!highest(logits, n, &best) || k == 0)
+		return 0;
+	for (i = 0; i < n; i++) {
+		struct pico_cand c = { (int32_t)i, logits[i], 0 };
+
+		if (i < k)
+			out[i] = c;
+		if (i + 1 == k)
+			heap_make(out, k, INFINITY);
+		if (i >= k && before(&c, &out[0], INFINITY)) {
+			out[0] = c;
+			heap_sink(out, k, INFINITY);
+		}
+	}
+	heap_sort(out, k, INFINITY);
+	max = logits[best];
+	lp = highest_logprob(logits, n, max);
+	for (i = 0; i < k; i++)
+		out[i].p = max == INFINITY ? out[i].id == (int32_t)best :
+		    m_exp((out[i].logit - max) + lp);
+	return k;
+}
