@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pico-detokenize: tokens to text. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,8 +130,13 @@ json_end(void)
 static void
 flush(void)
 {
-	if (fflush(stdout) != 0)
-		exit(cmd_finish(0));
+	struct pico_err err = { .status = PICO_ERROR };
+
+	if (fflush(stdout) == 0)
+		return;
+	(void)snprintf(err.msg, sizeof err.msg,
+	    "write error on standard output: %s", strerror(errno));
+	cmd_die(&err);
 }
 
 static void
@@ -206,8 +212,7 @@ token(const struct pico_tokens_in *in, int32_t id)
 	size_t n;
 
 	if (id >= pico_vocab_n(vocab)) {
-		if (fflush(stdout) != 0)
-			exit(cmd_finish(0));
+		flush();
 		(void)pico_tokens_place(in, place, sizeof place);
 		(void)snprintf(err.msg, sizeof err.msg, "%s: token %" PRId32
 		    " is out of range, the vocabulary has %" PRId32, place, id,

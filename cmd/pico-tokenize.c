@@ -104,8 +104,13 @@ print_tables(void)
 			from = ids.end[i];
 		}
 	}
-	if (out_prompt && fflush(stdout) != 0)
-		exit(cmd_finish(0));
+	if (out_prompt && fflush(stdout) != 0) {
+		struct pico_err err = { .status = PICO_ERROR };
+
+		(void)snprintf(err.msg, sizeof err.msg, "write error on "
+		    "standard output: %s", strerror(errno));
+		cmd_die(&err);
+	}
 }
 
 static void
