@@ -256,6 +256,7 @@ detokenize(const char *operand)
 int
 main(int argc, char **argv)
 {
+	const char *path;
 	int i = cmd_start(&cmd, options, argc, argv);
 	struct pico_err err = {0};
 	struct pico_gguf *g;
@@ -264,11 +265,12 @@ main(int argc, char **argv)
 
 	if (exact + null + json > 1)
 		cmd_usage("options -x, -0 and --json exclude each other");
-	if (pico_gguf_open(&g, cmd_model(model), PICO_GGUF_HEADER, &err) < 0)
+	path = cmd_model(model);
+	if (pico_gguf_open(&g, path, PICO_GGUF_HEADER, &err) < 0)
 		cmd_die(&err);
 	vocab = pico_vocab_open(g, NULL, &err);
 	if (vocab == NULL)
-		cmd_die(&err);
+		cmd_die_in(path, &err);
 	piece = malloc(pico_vocab_piece_max(vocab) + 1);
 	if (piece == NULL)
 		return PICO_ERROR;
