@@ -271,6 +271,12 @@ main(int argc, char **argv)
 	vocab = pico_vocab_open(g, NULL, &err);
 	if (vocab == NULL)
 		cmd_die_in(path, &err);
+	if (pico_vocab_piece_max(vocab) == 0) {
+		err.status = PICO_ERROR;
+		(void)snprintf(err.msg, sizeof err.msg, "the model has no "
+		    "tokenizer: its tokens have no texts");
+		cmd_die(&err);
+	}
 	piece = malloc(pico_vocab_piece_max(vocab) + 1);
 	if (piece == NULL)
 		return PICO_ERROR;

@@ -216,6 +216,54 @@ sh_gives() {
 	[ "$output" = 141 ]
 }
 
+# changed SED-SCRIPT FILE: a copy with texts replaced by equally long ones.
+changed() {
+	LC_ALL=C sed "$1" "$2" >"$BATS_TEST_TMPDIR/changed.gguf"
+	[ "$(wc -c <"$2")" -eq "$(wc -c <"$BATS_TEST_TMPDIR/changed.gguf")" ]
+	! cmp -s "$2" "$BATS_TEST_TMPDIR/changed.gguf"
+}
+
+@test 'an unknown pre-tokenizer is refused, a missing one warned of' {
+	changed 's/qwen2/qwenX/' "$BPE"
+	run_split pico-tokenize -m "$BATS_TEST_TMPDIR/changed.gguf" </dev/null
+	expect_error 1 "tokenizer.ggml.pre.*'qwenX' is not known"
+	[ "$(echo a | pico-tokenize --pre qwen2 -m \
+	    "$BATS_TEST_TMPDIR/changed.gguf")" = 97 ]
+	changed 's/tokenizer.ggml.pre/tokenizer.ggml.xyz/' "$BPE"
+	run_split sh -c "echo a | pico-tokenize -m '$BATS_TEST_TMPDIR/changed.gguf'"
+	[ "$status" -eq 0 ] && [ "$output" = 97$'\n' ]
+	one_line 'does not name its pre-tokenizer'
+	run_split sh -c "echo a | pico-tokenize -q -m '$BATS_TEST_TMPDIR/changed.gguf'"
+	[ -z "$stderr" ]
+}
+
+@test 'no BOS is made up for a byte-level vocabulary' {
+	changed 's/tokenizer.ggml.bos/tokenizer.ggml.xyz/' "$BPE"
+	f=$BATS_TEST_TMPDIR/changed.gguf
+	# llama3 wants a BOS where the file does not say
+	LC_ALL=C sed 's/add_bos_token/xyz_bos_token/' "$f" >"$f.2"
+	[ "$(echo a | pico-tokenize -m "$f.2" --pre llama3)" = 97 ]
+	LC_ALL=C sed 's/add_bos_token/xyz_bos_token/' "$BPE" >"$f.3"
+	[ "$(echo a | pico-tokenize -m "$f.3" --pre llama3)" = '284 97' ]
+	run_split pico-tokenize -m "$f" --bos </dev/null
+	expect_error 1 'has no BOS token'
+}
+
+@test 'a byte token with a malformed name is an ordinary piece' {
+	changed 's/<0x41>/<0xZZ>/' "$MODEL"
+	id=$((3 + 0x41))
+	[ "$(echo $id | pico-detokenize -m "$BATS_TEST_TMPDIR/changed.gguf")" = \
+	    '<0xZZ>' ]
+	printf '~A~' | pico-tokenize -m "$BATS_TEST_TMPDIR/changed.gguf" >/dev/null
+}
+
+@test 'a model without a tokenizer' {
+	run_split pico-tokenize -m "$DATA/tokenizer/none.gguf" </dev/null
+	expect_error 1 "has no tokenizer.*'no_vocab'"
+	run_split pico-detokenize -m "$DATA/tokenizer/none.gguf" </dev/null
+	expect_error 1 'has no tokenizer'
+}
+
 @test 'kinds of tokenizer that are not supported are named' {
 	need_shared
 	run_split pico-tokenize -m "$SHARED/conformance/tokenizer/vocab/unigram-mini.gguf"

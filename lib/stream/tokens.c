@@ -17,6 +17,7 @@ struct pico_tokens_in {
 	int fd;
 	const char *name;
 	enum { FORM_UNKNOWN, FORM_TEXT, FORM_BINARY } form;
+	bool ended;		/* a terminal is not asked again */
 	bool open;		/* a sequence has begun and not ended */
 	uint64_t line;		/* sequence being read, from 1 */
 	uint64_t column;	/* text: of buf[pos], from 1 */
@@ -71,12 +72,15 @@ fill(struct pico_tokens_in *in, size_t want, struct pico_err *err)
 
 	if (in->len - in->pos >= want)
 		return 1;
+	if (in->ended)
+		return 0;
 	memmove(in->buf, in->buf + in->pos, in->len - in->pos);
 	in->len -= in->pos;
 	in->pos = 0;
 	while (in->len < want) {
 		k = read_some(in->fd, in->name, in->buf + in->len,
 		    sizeof in->buf - in->len, err);
+		in->ended = k == 0;
 		if (k <= 0)
 			return (int)k;
 		in->len += (size_t)k;
@@ -263,7 +267,7 @@ pico_tokens_ready(const struct pico_tokens_in *in)
 {
 	struct pollfd p = { .fd = in->fd, .events = POLLIN };
 
-	return in->pos < in->len || poll(&p, 1, 0) > 0;
+	return in->pos < in->len || in->ended || poll(&p, 1, 0) > 0;
 }
 
 bool
