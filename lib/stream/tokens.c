@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Token streams, pico-stream(5): decimal ids in lines, or int32 with a header. */
+/* Token streams, pico-stream(5): decimal ids in lines, or int32 in binary. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
