@@ -14,10 +14,8 @@ model_kv_type(const char *arg, void *data, struct pico_err *err)
 	} else if (strcmp(arg, "f32") == 0) {
 		*kv = PICO_CACHE_F32;
 	} else {
-		err->status = PICO_USAGE;
-		(void)snprintf(err->msg, sizeof err->msg,
-		    "'%.60s' is not a cache type: f16 or f32", arg);
-		return -1;
+		return pico_fail(err, PICO_USAGE, "'%.60s' is not a cache "
+		    "type: f16 or f32", arg);
 	}
 	return 0;
 }
@@ -46,28 +44,20 @@ report_plan(const struct running *r, const struct pico_ctx_params *p)
 		    info.n_ctx_train);
 }
 
-/* Puts the file's name before a message that does not begin with it. */
-static _Noreturn void
-die_naming(const char *path, const struct pico_err *err)
+struct pico_ctx_params
+model_params(const struct model_opts *o, uint32_t n_seq)
 {
-	struct pico_err named = { .status = err->status };
-	int n = snprintf(named.msg, sizeof named.msg, "'%.200s': ", path);
-
-	if (strncmp(err->msg, named.msg, (size_t)n) == 0)
-		cmd_die(err);
-	(void)snprintf(named.msg + n, sizeof named.msg - (size_t)n, "%.290s",
-	    err->msg);
-	cmd_die(&named);
+	return (struct pico_ctx_params){
+		.n_ctx = (uint32_t)o->n_ctx, .n_seq = n_seq,
+		.n_threads = (uint32_t)o->n_threads,
+		.chunk = (uint32_t)o->chunk, .kv = o->kv,
+	};
 }
 
 void
 running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
 {
-	struct pico_ctx_params p = {
-		.n_ctx = (uint32_t)o->n_ctx, .n_seq = n_seq,
-		.n_threads = (uint32_t)o->n_threads,
-		.chunk = (uint32_t)o->chunk, .kv = o->kv,
-	};
+	struct pico_ctx_params p = model_params(o, n_seq);
 	const char *path = cmd_model(o->model);
 	struct pico_err err = {0};
 
@@ -80,7 +70,7 @@ running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
 	if (r->vocab != NULL)
 		r->model = pico_model_open(r->gguf, &err);
 	if (r->model == NULL)
-		die_naming(path, &err);
+		cmd_die_in(path, &err);
 	if (o->verbose)
 		report_plan(r, &p);
 	r->ctx = pico_ctx_new(r->model, &p, &err);

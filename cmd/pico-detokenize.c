@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pico-detokenize: tokens to text. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,8 +130,9 @@ json_end(void)
 static void
 flush(void)
 {
-	if (fflush(stdout) != 0)
-		exit(cmd_finish(0));
+	if (fflush(stdout) == 0)
+		return;
+	cmd_fail("write error on standard output: %s", strerror(errno));
 }
 
 static void
@@ -148,18 +150,14 @@ put(const char *p, size_t n)
 static void
 keep(const char *p, size_t n)
 {
-	struct pico_err err = { .status = PICO_ERROR };
 	size_t want = n_text + n;
 	char *grown;
 
 	if (want > cap_text) {
 		want *= 2;
 		grown = realloc(text, want);
-		if (grown == NULL) {
-			(void)snprintf(err.msg, sizeof err.msg,
-			    "no memory for a text of %zu bytes", want);
-			cmd_die(&err);
-		}
+		if (grown == NULL)
+			cmd_fail("no memory for a text of %zu bytes", want);
 		text = grown;
 		cap_text = want;
 	}
@@ -201,18 +199,14 @@ end_text(void)
 static void
 token(const struct pico_tokens_in *in, int32_t id)
 {
-	struct pico_err err = { .status = PICO_ERROR };
 	char place[300];
 	size_t n;
 
 	if (id >= pico_vocab_n(vocab)) {
-		if (fflush(stdout) != 0)
-			exit(cmd_finish(0));
+		flush();
 		(void)pico_tokens_place(in, place, sizeof place);
-		(void)snprintf(err.msg, sizeof err.msg, "%s: token %" PRId32
-		    " is out of range, the vocabulary has %" PRId32, place, id,
-		    pico_vocab_n(vocab));
-		cmd_die(&err);
+		cmd_fail("%s: token %" PRId32 " is out of range, the "
+		    "vocabulary has %" PRId32, place, id, pico_vocab_n(vocab));
 	}
 	n = pico_detok_token(&detok, id, piece);
 	n_tokens++;
@@ -251,6 +245,7 @@ detokenize(const char *operand)
 int
 main(int argc, char **argv)
 {
+	const char *path;
 	int i = cmd_start(&cmd, options, argc, argv);
 	struct pico_err err = {0};
 	struct pico_gguf *g;
@@ -259,14 +254,16 @@ main(int argc, char **argv)
 
 	if (exact + null + json > 1)
 		cmd_usage("options -x, -0 and --json exclude each other");
-	if (pico_gguf_open(&g, cmd_model(model), PICO_GGUF_HEADER, &err) < 0)
+	path = cmd_model(model);
+	if (pico_gguf_open(&g, path, PICO_GGUF_HEADER, &err) < 0)
 		cmd_die(&err);
 	vocab = pico_vocab_open(g, NULL, &err);
 	if (vocab == NULL)
-		cmd_die(&err);
-	piece = malloc(pico_vocab_piece_max(vocab) + 1);
-	if (piece == NULL)
-		return PICO_ERROR;
+		cmd_die_in(path, &err);
+	if (pico_vocab_piece_max(vocab) == 0)
+		cmd_fail("the model has no tokenizer: its tokens have no "
+		    "texts");
+	piece = cmd_alloc(pico_vocab_piece_max(vocab), 1);
 	pico_detok_init(&detok, vocab, special, keep_space);
 	prompt = fstat(STDOUT_FILENO, &st) == 0 && !S_ISREG(st.st_mode);
 

@@ -43,6 +43,15 @@ struct pico_err {
 	char msg[500];	/* terminated; one line, control bytes escaped */
 };
 
+/* Fills in *err, unless an error is in it already, and returns -1; for those
+   who write functions of the same convention. err may be NULL. */
+int pico_fail(struct pico_err *err, enum pico_status status, const char *fmt,
+    ...)
+#ifdef __GNUC__
+    __attribute__((format(printf, 3, 4)))
+#endif
+    ;
+
 /* Bytes with a length. Borrowed from whatever they point into. */
 struct pico_str {
 	const char *p;
@@ -51,6 +60,13 @@ struct pico_str {
 
 /* Compares with a terminated string. */
 bool pico_str_is(struct pico_str s, const char *text);
+
+/* Order by bytes: below 0, 0 or above 0. */
+int pico_str_compare(struct pico_str a, struct pico_str b);
+
+/* Bytes of the well-formed UTF-8 character that p begins with (RFC 3629); 0 if
+   it begins with none. n >= 1. */
+size_t pico_utf8_len(const char *p, size_t n);
 
 /*
  * Writes n bytes as printable text: \\ \t \n \r \xHH for control bytes and for
@@ -467,7 +483,8 @@ struct pico_model;
 /*
  * Reads the hyperparameters, finds all weights and checks every shape; refuses
  * keys and tensors that would change the result and are not understood. g must
- * outlive the model.
+ * outlive the model. Of a header alone it gives a model that can be planned for
+ * but has no context.
  */
 struct pico_model *pico_model_open(const struct pico_gguf *g,
     struct pico_err *err);
