@@ -88,9 +88,11 @@ read_stops(struct pico_gen_params *p, int32_t n_vocab)
 }
 
 /* Takes prompts while there is room and one is at hand: waits for input only
-   if there is nothing else to do. Returns false after the last line. */
+   if there is nothing else to do. Returns false after the last line, and after
+   a fault; what runs already is to be finished before *fatal is told. */
 static bool
-take_prompts(struct pico_gen *g, struct lines *l, int *status)
+take_prompts(struct pico_gen *g, struct lines *l, int *status,
+    struct pico_err *fatal)
 {
 	struct pico_err err = {0};
 	int r;
@@ -109,13 +111,17 @@ take_prompts(struct pico_gen *g, struct lines *l, int *status)
 				continue;
 			lines_blame(l, &err);
 		}
-		if (!keep_going || (r < 0 && !lines_recover(l)))
-			cmd_die(&err);
+		if (!keep_going || (r < 0 && !lines_recover(l))) {
+			*fatal = err;
+			return false;
+		}
 		cmd_report(&err);
 		*status = err.status;
 		err.status = PICO_OK;
-		if (pico_gen_skip(g, &err) < 0)
-			cmd_die(&err);
+		if (pico_gen_skip(g, &err) < 0) {
+			*fatal = err;
+			return false;
+		}
 	}
 	return true;
 }
@@ -153,7 +159,7 @@ main(int argc, char **argv)
 	struct pico_gen_params params = {0};
 	struct pico_tokens_out out;
 	const struct pico_gen_sink sink = { put, end, &out };
-	struct pico_err err = {0};
+	struct pico_err err = {0}, fatal = {0};
 	struct pico_gen *g;
 	struct running r;
 	struct lines lines;
@@ -183,7 +189,7 @@ main(int argc, char **argv)
 	lines_open(&lines, argv + first);
 	while (more || pico_gen_busy(g) > 0) {
 		if (more)
-			more = take_prompts(g, &lines, &status);
+			more = take_prompts(g, &lines, &status, &fatal);
 		if (pico_gen_step(g, &err) < 0) {
 			(void)pico_tokens_flush(&out, NULL);
 			cmd_die(&err);
@@ -194,6 +200,8 @@ main(int argc, char **argv)
 	}
 	if (pico_tokens_flush(&out, &err) < 0)
 		cmd_die(&err);
+	if (fatal.status != PICO_OK)
+		cmd_die(&fatal);
 	running_save(&r);
 	cmd_progress_end();
 	if (model.verbose)
