@@ -242,7 +242,7 @@ loop() {
 @test "exact: the loop ends where pico-generate ends" {
 	# at the end of generation
 	printf '<|user|>\nWhat does a cow say?</s>\n<|assistant|>\n' |
-	    pico-tokenize -S >p
+	    pico-tokenize -Sx >p
 	pico-generate --temp 0 p >want
 	loop '' '--temp 0' <p | tr '\n' ' ' | sed 's/ *$//' >got
 	echo >>got
