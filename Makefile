@@ -23,7 +23,7 @@ BUILD ?= build
 # No SIMD flags: vector code carries its own, chosen when the program runs.
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_FILE_OFFSET_BITS=64 \
 	-ffp-contract=off -Wall -Wextra -Wshadow -Wstrict-prototypes \
-	-Wmissing-prototypes -Wvla -pthread $(WERROR) $(CFLAGS) $(EXTRA_CFLAGS)
+	-Wmissing-prototypes -Wvla -pthread $(WERROR) $(CFLAGS) $(EXTRA_CFLAGS) $(DEFINES)
 ALL_LDFLAGS = -pthread $(LDFLAGS) $(EXTRA_LDFLAGS)
 LIBS = -lm
 
@@ -34,7 +34,8 @@ LIB_SRC = $(sort $(wildcard lib/*/*.c))
 LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/%.o)
 UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
 
-.PHONY: all units test demo lint install uninstall clean help \
+# `force` is never made: what needs it is looked at every time
+.PHONY: force all units test demo lint install uninstall clean help \
 	check-asan check-ubsan check-tsan check-valgrind
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
 
@@ -42,7 +43,12 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/cmd/cmd.o: EXTRA_CFLAGS += -DPICO_DATADIR='"$(DATADIR)/pico"'
+# The place of the default model is built in, so a new one rebuilds it.
+$(BUILD)/cmd/cmd.o: DEFINES = -DPICO_DATADIR='"$(DATADIR)/pico"'
+$(BUILD)/cmd/cmd.o: $(BUILD)/datadir
+$(BUILD)/datadir: force
+	@mkdir -p $(@D)
+	@echo '$(DATADIR)' | cmp -s - $@ || echo '$(DATADIR)' >$@
 
 $(BUILD)/libpico.a: $(LIB_OBJ)
 	@rm -f $@

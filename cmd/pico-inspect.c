@@ -358,7 +358,7 @@ total_size(const struct pico_gguf *g)
 	return info.data_offset > 0 ? info.data_offset + end : size;
 }
 
-/* A line of the summary: the value of the key PREFIX.SUFFIX, if there is one. */
+/* A line of the summary: the value of the key PREFIX SUFFIX, if it is there. */
 static void
 put_line(const struct pico_gguf *g, const char *label, struct pico_str prefix,
     const char *suffix)
@@ -797,7 +797,7 @@ put_faults(const struct pico_tensor *t)
 	struct pico_stats s;
 	uint64_t first = 0, n = elements(t), bad;
 
-	bad = pico_bad_blocks(t->type, t->data, (size_t)n, &first);
+	bad = pico_bad_blocks(t->type, t->data, n, &first);
 	(void)pico_stats(t->type, t->data, n, &s);
 	if (bad + s.n_nan + s.n_inf == 0)
 		return true;

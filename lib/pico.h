@@ -176,7 +176,7 @@ int pico_dequantize(uint32_t type, const void *src, float *dst, size_t n);
  * How many of the blocks of n values have a scale (or, without blocks, a value)
  * that is NaN or infinite; *first is then the number of the first one, from 0.
  */
-uint64_t pico_bad_blocks(uint32_t type, const void *src, size_t n,
+uint64_t pico_bad_blocks(uint32_t type, const void *src, uint64_t n,
     uint64_t *first);
 
 struct pico_stats {
@@ -292,6 +292,9 @@ bool pico_tokens_ready(const struct pico_tokens_in *in);
 /* After a fault in a text stream: goes on at the next line. False if that
    cannot be done. */
 bool pico_tokens_recover(struct pico_tokens_in *in);
+/* Where the token just returned stands, for messages: "NAME: line 3, column 7"
+   or "NAME: byte 12"; as snprintf(). */
+int pico_tokens_place(const struct pico_tokens_in *in, char *out, size_t size);
 
 struct pico_tokens_out {
 	int fd;
@@ -393,11 +396,13 @@ const struct pico_special *pico_vocab_special(const struct pico_vocab *v);
 const int32_t *pico_vocab_eog(const struct pico_vocab *v, size_t *n);
 bool pico_vocab_is_eog(const struct pico_vocab *v, int32_t id);
 
+/* What a user may want to be warned of, or NULL. */
+const char *pico_vocab_note(const struct pico_vocab *v);
+
 /*
- * The bytes of one token in running text, appended by the detokenizer: valid
- * until the next call with the same buf. Control and unknown tokens give
- * nothing unless `special`. buf must hold PICO_PIECE_MAX bytes or the token's
- * text, whichever is more: use pico_vocab_piece_max().
+ * The bytes of one token in running text, written to buf, which has room for
+ * pico_vocab_piece_max() bytes; returns how many. Control and unknown tokens
+ * give nothing unless `special`. id must be in range.
  */
 size_t pico_vocab_piece_max(const struct pico_vocab *v);
 size_t pico_vocab_piece(const struct pico_vocab *v, int32_t id, bool special,
@@ -422,8 +427,11 @@ unsigned pico_tokenizer_default_flags(const struct pico_vocab *v);
 struct pico_ids {
 	int32_t *v;
 	size_t n, cap;
-	size_t *end;	/* if not NULL: end[i] = bytes of text used up to and
-			   including token i (for --offsets) */
+	size_t *end;	/* if not NULL (then malloc'd, with room for cap):
+			   end[i] = bytes of the text used up to and including
+			   token i; grows with v */
+	size_t dropped;	/* counts bytes for which the vocabulary has no token
+			   and which were left out */
 };
 /*
  * Tokenizes n bytes and appends the ids. Time grows linearly (n log n at most)
@@ -446,6 +454,11 @@ void pico_detok_init(struct pico_detok *d, const struct pico_vocab *v,
 void pico_detok_start(struct pico_detok *d);
 /* buf as for pico_vocab_piece(). Returns the number of bytes. */
 size_t pico_detok_token(struct pico_detok *d, int32_t id, char *buf);
+/*
+ * Removes, in place, the spaces that some word-based tokenizers put before
+ * punctuation and contractions of a whole text; returns the new length. Lossy.
+ */
+size_t pico_clean_spaces(char *text, size_t n);
 
 /* ---- models ------------------------------------------------------------ */
 

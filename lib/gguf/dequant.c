@@ -655,7 +655,7 @@ block_valid(uint32_t type, const uint8_t *b)
 }
 
 uint64_t
-pico_bad_blocks(uint32_t type, const void *src, size_t n, uint64_t *first)
+pico_bad_blocks(uint32_t type, const void *src, uint64_t n, uint64_t *first)
 {
 	const struct pico_type *t = pico_type(type);
 	const uint8_t *b = src;

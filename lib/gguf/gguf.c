@@ -257,8 +257,8 @@ take_array(struct reader *r, struct pico_kv *kv)
 		if (n > left(r) / least) {
 			r->cut = true;
 			return bad(r, "array count %" PRIu64 " of %s at offset "
-			    "%" PRIu64 " is more than the %" PRIu64 " bytes "
-			    "left in the file can hold", n, kv_types[elem].name,
+			    "%" PRIu64 ": array data is cut off, %" PRIu64
+			    " bytes are left in the file", n, kv_types[elem].name,
 			    r->pos - r->wide, left(r));
 		}
 		if (outermost) {
@@ -372,18 +372,20 @@ read_header(struct reader *r, struct pico_gguf_info *info)
 		return bad(r, "version %" PRIu32 " is not supported, only 1 to "
 		    "3 are", info->version);
 	r->wide = info->version == 1 ? 4 : 8;
-	return take_count(r, "tensor count", &info->n_tensors) < 0 ||
-	    take_count(r, "key count", &info->n_kv) < 0 ? -1 : 0;
+	return take_count(r, "tensor_count", &info->n_tensors) < 0 ||
+	    take_count(r, "kv_count", &info->n_kv) < 0 ? -1 : 0;
 }
 
-/* A claimed count of records against the bytes that could hold them. */
+/* A claimed count of records against the bytes that could hold them. One that
+   is only somewhat too large is left to the reading of the records, which tells
+   where the file ends: that costs no more than the file has. */
 static int
-check_count(struct reader *r, const char *what, uint64_t n, uint64_t least)
+check_count(struct reader *r, const char *what, uint64_t n)
 {
-	if (n <= left(r) / least)
+	if (n <= left(r))
 		return 0;
 	r->cut = true;
-	return bad(r, "%s count %" PRIu64 " is more than the %" PRIu64
+	return bad(r, "%s %" PRIu64 " is more than the %" PRIu64
 	    " bytes left in the file can hold", what, n, left(r));
 }
 
@@ -394,7 +396,7 @@ read_kv(struct reader *r, struct pico_gguf *g, uint64_t i, uint64_t n)
 	uint64_t start = r->pos;
 
 	(void)snprintf(r->where, sizeof r->where, "key %" PRIu64 " of %" PRIu64
-	    ": ", i + 1, n);
+	    " (kv_count): ", i + 1, n);
 	if (take_str(r, "key", 1, KEY_MAX, &kv.key) < 0)
 		return -1;
 	(void)snprintf(r->where, sizeof r->where, "key '%s' at offset %" PRIu64
@@ -423,7 +425,7 @@ check_type(struct reader *r, struct pico_tensor *t, uint64_t elements)
 	if (type == NULL)
 		return bad(r, "unknown tensor type %" PRIu32, t->type);
 	if (t->dims[0] % type->block != 0)
-		return bad(r, "dimension 0 is %" PRIu64 ", not a multiple of "
+		return bad(r, "dimensions: the first is %" PRIu64 ", not a multiple of "
 		    "the %" PRIu32 " elements of a %s block", t->dims[0],
 		    type->block, type->name);
 	if (!mul_u64(elements / type->block, type->bytes, &t->bytes) ||
@@ -442,7 +444,8 @@ read_tensor(struct reader *r, struct pico_gguf *g, uint64_t i, uint64_t n)
 	uint32_t d;
 
 	(void)snprintf(r->where, sizeof r->where, "tensor %" PRIu64 " of %"
-	    PRIu64 ": ", i + 1, n);
+	    PRIu64 " (tensor_count)%s: ", i + 1, n,
+	    i == 0 ? ", after the keys (kv_count)" : "");
 	if (take_str(r, "tensor name", 1, NAME_MAX_BYTES, &t.name) < 0)
 		return -1;
 	(void)snprintf(r->where, sizeof r->where, "tensor '%s': ",
@@ -456,11 +459,11 @@ read_tensor(struct reader *r, struct pico_gguf *g, uint64_t i, uint64_t n)
 		if (take_count(r, "dimensions", &t.dims[d]) < 0)
 			return -1;
 		if (t.dims[d] == 0)
-			return bad(r, "dimension %" PRIu32 " is 0", d);
+			return bad(r, "dimensions: number %" PRIu32 " is 0", d);
 		if (!mul_u64(elements, t.dims[d], &elements) ||
 		    elements > INT64_MAX)
-			return bad(r, "dimensions: with %" PRIu64 " in dimension"
-			    " %" PRIu32 " it has more than 2^63 - 1 elements",
+			return bad(r, "dimensions: with %" PRIu64 " in "
+			    "dimension %" PRIu32 " it has more than 2^63 - 1 elements",
 			    t.dims[d], d);
 	}
 	if (take_u32(r, "tensor type", &t.type) < 0 ||
@@ -537,8 +540,8 @@ check_overlap(struct reader *r, const struct pico_gguf *g, size_t first)
 		a = t[i - 1];
 		b = t[i];
 		if (b->offset - a->offset < a->bytes)
-			rc = bad(r, "tensor '%s' has offset %" PRIu64 ", inside"
-			    " tensor '%s' (offset %" PRIu64 ", %" PRIu64
+			rc = bad(r, "tensor '%s': tensor offset %" PRIu64
+			    " is inside tensor '%s' (offset %" PRIu64 ", %" PRIu64
 			    " bytes)", show_str(b->name), b->offset,
 			    show_str(a->name), a->offset, a->bytes);
 	}
@@ -549,8 +552,8 @@ check_overlap(struct reader *r, const struct pico_gguf *g, size_t first)
 /* Finds the data of the tensors, all of it if `header` does not say that only
    the table counts. */
 static int
-place_tensors(struct reader *r, struct pico_gguf *g, struct pico_gguf_info *info,
-    bool header)
+place_tensors(struct reader *r, struct pico_gguf *g,
+    struct pico_gguf_info *info, bool header)
 {
 	size_t first = g->shard[g->n_shards - 1].first_tensor, i;
 	uint64_t start = r->pos, mask = info->alignment - 1, room;
@@ -560,7 +563,7 @@ place_tensors(struct reader *r, struct pico_gguf *g, struct pico_gguf_info *info
 	start = (start + mask) & ~mask;	/* pos < 2^63, mask < 2^32 */
 	if (start > r->n && !header)
 		return bad(r, "padding: the data section starts at %" PRIu64
-		    " (alignment %" PRIu32 "), file has %" PRIu64, start,
+		    " (general.alignment is %" PRIu32 "), file has %" PRIu64, start,
 		    info->alignment, r->n);
 	info->data_offset = start;
 	room = (header ? INT64_MAX : r->n) - start;
@@ -568,13 +571,13 @@ place_tensors(struct reader *r, struct pico_gguf *g, struct pico_gguf_info *info
 		struct pico_tensor *t = &g->tensor[i];
 
 		if ((t->offset & mask) != 0)
-			return bad(r, "tensor '%s' has offset %" PRIu64
-			    ", not a multiple of the alignment %" PRIu32,
+			return bad(r, "tensor '%s': tensor offset %" PRIu64
+			    " is not a multiple of the alignment %" PRIu32,
 			    show_str(t->name), t->offset, info->alignment);
 		if (t->offset > room)
-			return bad(r, "tensor '%s' has offset %" PRIu64
-			    " in the data section at %" PRIu64 ", file has %"
-			    PRIu64, show_str(t->name), t->offset, start, r->n);
+			return bad(r, "tensor '%s': tensor offset %" PRIu64
+			    " in the data section at %" PRIu64 " is past the "
+			    "end, file has %" PRIu64, show_str(t->name), t->offset, start, r->n);
 		if (t->bytes > room - t->offset)
 			return bad(r, "tensor '%s' needs bytes up to %" PRIu64
 			    ", file has %" PRIu64, show_str(t->name),
@@ -598,17 +601,15 @@ parse(struct pico_gguf *g, bool header, bool *cut, struct pico_err *err)
 
 	*info = (struct pico_gguf_info){ .path = s->path,
 	    .file_size = s->map.n, .alignment = 32 };
-	/* least bytes of a key: length, 1, type, 1; of a tensor: length, 1,
-	   n_dims, one dimension, type, offset */
 	if (read_header(&r, info) < 0 ||
-	    check_count(&r, "key", info->n_kv, r.wide + 6) < 0)
+	    check_count(&r, "kv_count", info->n_kv) < 0)
 		goto out;
 	for (i = 0; i < info->n_kv; i++)
 		if (read_kv(&r, g, i, info->n_kv) < 0)
 			goto out;
 	r.where[0] = '\0';
 	if (read_alignment(&r, g, info) < 0 ||
-	    check_count(&r, "tensor", info->n_tensors, 2 * r.wide + 17) < 0)
+	    check_count(&r, "tensor_count", info->n_tensors) < 0)
 		goto out;
 	for (i = 0; i < info->n_tensors; i++)
 		if (read_tensor(&r, g, i, info->n_tensors) < 0)

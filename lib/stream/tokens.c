@@ -21,6 +21,7 @@ struct pico_tokens_in {
 	uint64_t line;		/* sequence being read, from 1 */
 	uint64_t column;	/* text: of buf[pos], from 1 */
 	uint64_t offset;	/* binary: of buf[pos] in the stream */
+	uint64_t token_at;	/* column or offset of the last token */
 	size_t pos, len;
 	uint8_t buf[65536];
 };
@@ -49,6 +50,15 @@ uint64_t
 pico_tokens_line(const struct pico_tokens_in *in)
 {
 	return in->line;
+}
+
+int
+pico_tokens_place(const struct pico_tokens_in *in, char *out, size_t size)
+{
+	return in->form == FORM_BINARY ?
+	    snprintf(out, size, "%s: byte %" PRIu64, in->name, in->token_at) :
+	    snprintf(out, size, "%s: line %" PRIu64 ", column %" PRIu64,
+	    in->name, in->line, in->token_at);
 }
 
 /* Makes `want` bytes available at buf + pos, if the stream has so many: 1;
@@ -125,6 +135,7 @@ next_text(struct pico_tokens_in *in, int32_t *value, struct pico_err *err)
 		c = got > 0 ? in->buf[in->pos] : '\n';
 		if (c == '\n' || is_blank(c)) {
 			if (n > 0) {
+				in->token_at = in->column;
 				in->column += n;
 				*value = (int32_t)id;
 				return PICO_TOKEN;
@@ -205,6 +216,7 @@ next_binary(struct pico_tokens_in *in, int32_t *value, struct pico_err *err)
 			    in->name, at + 4, v);
 	}
 	*value = v;
+	in->token_at = at;
 	if (v >= 0) {
 		in->open = true;
 		return PICO_TOKEN;

@@ -1,0 +1,769 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pre-tokenizers: what byte-level vocabularies cut a text into before merging.
+ * The models define them as regular expressions, each applied to the pieces
+ * that the one before left. Here each expression is a function that finds the
+ * end of its match at a position; `\s` is White_Space, `\p{..}` the general
+ * category.
+ */
+#include <string.h>
+
+#include "text.h"
+
+/* The piece that is cut up: characters start..end. */
+struct piece {
+	const uint32_t *cp;
+	const uint16_t *set;
+	size_t start, end;
+};
+
+/* The end of the match at i, or i if there is none. Looks at O(match) + O(1)
+   characters, so that a pass is linear. */
+typedef size_t scan_fn(const struct piece *p, size_t i);
+
+struct splitter {
+	scan_fn *stage[7];	/* in order, up to NULL */
+};
+
+/* ---- building blocks ---- */
+
+static inline bool
+in(const struct piece *p, size_t i, unsigned set)
+{
+	return i < p->end && (p->set[i] & set) != 0;
+}
+
+static inline bool
+is(const struct piece *p, size_t i, uint32_t cp)
+{
+	return i < p->end && p->cp[i] == cp;
+}
+
+static inline bool
+within(const struct piece *p, size_t i, uint32_t lo, uint32_t hi)
+{
+	return i < p->end && p->cp[i] >= lo && p->cp[i] <= hi;
+}
+
+static inline bool
+newline(const struct piece *p, size_t i)
+{
+	return is(p, i, '\n') || is(p, i, '\r');
+}
+
+static inline size_t
+run(const struct piece *p, size_t i, unsigned set)
+{
+	while (in(p, i, set))
+		i++;
+	return i;
+}
+
+static inline size_t
+run_of(const struct piece *p, size_t i, bool (*member)(const struct piece *,
+    size_t))
+{
+	while (member(p, i))
+		i++;
+	return i;
+}
+
+/* 's|'t|'re|'ve|'m|'ll|'d; `any_case`: letters of either case. */
+static size_t
+contraction(const struct piece *p, size_t i, bool any_case)
+{
+	uint32_t fold = any_case ? 0x20 : 0, a, b;
+
+	if (!is(p, i, '\'') || i + 1 >= p->end)
+		return i;
+	a = p->cp[i + 1] | fold;
+	if (p->cp[i + 1] > 'z')
+		return i;
+	if (a == 's' || a == 't' || a == 'm' || a == 'd')
+		return i + 2;
+	if (i + 2 >= p->end || p->cp[i + 2] > 'z')
+		return i;
+	b = p->cp[i + 2] | fold;
+	if ((a == 'r' && b == 'e') || (a == 'v' && b == 'e') ||
+	    (a == 'l' && b == 'l'))
+		return i + 3;
+	return i;
+}
+
+/* \s+(?!\S)|\s+, and before them, if `lines`, \s*[\r\n]+. */
+static size_t
+white(const struct piece *p, size_t i, bool lines)
+{
+	size_t e, after_line = i;
+
+	for (e = i; in(p, e, U_SPACE); e++)
+		if (newline(p, e))
+			after_line = e + 1;
+	if (lines && after_line > i)
+		return after_line;
+	return e == p->end || e - i <= 1 ? e : e - 1;
+}
+
+/* ---- gpt2: 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|
+   \s+(?!\S) ---- */
+
+static size_t
+scan_gpt2(const struct piece *p, size_t i)
+{
+	size_t e = contraction(p, i, false), j = i + is(p, i, ' ');
+
+	if (e > i)
+		return e;
+	if (in(p, j, U_L))
+		return run(p, j, U_L);
+	if (in(p, j, U_N))
+		return run(p, j, U_N);
+	if (in(p, j, U_ALL & ~(U_SPACE | U_L | U_N)))
+		return run(p, j, U_ALL & ~(U_SPACE | U_L | U_N));
+	return white(p, i, false);
+}
+
+/* ---- the llama3 family: CONTRACTION|[^\r\n\p{L}\p{N}]?WORD+|\p{N}{1,digits}|
+   ?[^\s WORD \p{N}]+TAIL|\s*[\r\n]+|\s+(?!\S)|\s+ ---- */
+
+struct family {
+	unsigned word;		/* classes of WORD; \p{L} or more */
+	unsigned digits;
+	enum { TAIL_NONE, TAIL_LINES, TAIL_LINES_SLASH, TAIL_ONE } tail;
+};
+
+static size_t
+number(const struct piece *p, size_t i, unsigned digits)
+{
+	while (digits > 0 && in(p, i, U_N)) {
+		i++;
+		digits--;
+	}
+	return i;
+}
+
+/* The alternatives after numbers. */
+static size_t
+signs_or_white(const struct piece *p, size_t i, const struct family *f)
+{
+	size_t e = i + is(p, i, ' ');
+	unsigned signs = U_ALL & ~(U_SPACE | U_L | U_N | f->word);
+
+	if (!in(p, e, signs))
+		return white(p, i, true);
+	e = run(p, e, signs);
+	switch (f->tail) {
+	case TAIL_NONE:		/* nothing */
+		break;
+	case TAIL_LINES:	/* [\r\n]* */
+		while (newline(p, e))
+			e++;
+		break;
+	case TAIL_LINES_SLASH:	/* [\r\n/]* */
+		while (newline(p, e) || is(p, e, '/'))
+			e++;
+		break;
+	case TAIL_ONE:		/* [\r\n/]? */
+		if (newline(p, e) || is(p, e, '/'))
+			e++;
+		break;
+	}
+	return e;
+}
+
+/* [^\r\n\p{L}\p{N}] */
+static bool
+may_lead(const struct piece *p, size_t i)
+{
+	return in(p, i, U_ALL & ~(U_L | U_N)) && !newline(p, i);
+}
+
+static size_t
+scan_family(const struct piece *p, size_t i, const struct family *f)
+{
+	size_t e = contraction(p, i, true);
+
+	if (e > i)
+		return e;
+	if (in(p, i, f->word))
+		return run(p, i, f->word);
+	if (may_lead(p, i) && in(p, i + 1, f->word))
+		return run(p, i + 1, f->word);
+	if (in(p, i, U_N))
+		return number(p, i, f->digits);
+	return signs_or_white(p, i, f);
+}
+
+static size_t
+scan_llama3(const struct piece *p, size_t i)
+{
+	return scan_family(p, i, &(struct family){ U_L, 3, TAIL_LINES });
+}
+
+static size_t
+scan_qwen2(const struct piece *p, size_t i)
+{
+	return scan_family(p, i, &(struct family){ U_L, 1, TAIL_LINES });
+}
+
+static size_t
+scan_qwen35(const struct piece *p, size_t i)
+{
+	return scan_family(p, i, &(struct family){ U_L | U_M, 1, TAIL_LINES });
+}
+
+static size_t
+scan_seed(const struct piece *p, size_t i)
+{
+	return scan_family(p, i, &(struct family){ U_L, 1, TAIL_NONE });
+}
+
+/* Words are joined by single spaces: (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+ */
+static size_t
+scan_exaonemoe(const struct piece *p, size_t i)
+{
+	static const struct family f = { U_L, 1, TAIL_ONE };
+	size_t e = contraction(p, i, true);
+
+	if (e > i)
+		return e;
+	e = i;
+	if (may_lead(p, i) && in(p, i + 1, U_L))
+		e++;
+	if (!in(p, e, U_L))
+		return scan_family(p, i, &f);
+	while (in(p, e, U_L)) {
+		e = run(p, e + 1, U_M);
+		if (is(p, e, ' ') && in(p, e + 1, U_L))
+			e++;
+	}
+	return e;
+}
+
+/* ---- o200k and tekken: words end where capitals begin ---- */
+
+enum {
+	U_UPPER = U_LU | U_LT | U_LM | U_LO | U_M,
+	U_LOWER = U_LL | U_LM | U_LO | U_M
+};
+
+/* UPPER*LOWER+ */
+static size_t
+mixed_word(const struct piece *p, size_t i)
+{
+	size_t e = run(p, i, U_UPPER);
+
+	if (in(p, e, U_LOWER))
+		return run(p, e, U_LOWER);
+	/* Give back capitals, to end on a character that is in both sets. */
+	while (e > i && !in(p, e - 1, U_LOWER))
+		e--;
+	return e;
+}
+
+static size_t
+scan_mixed(const struct piece *p, size_t i, unsigned digits, bool suffix)
+{
+	const struct family f = { U_L, digits, TAIL_LINES_SLASH };
+	bool lead = may_lead(p, i);
+	size_t e = i;
+
+	if (lead) {
+		e = mixed_word(p, i + 1);
+		if (e == i + 1)
+			e = i;
+	}
+	if (e == i)
+		e = mixed_word(p, i);
+	/* UPPER+LOWER*: where no lower one follows. */
+	if (e == i && lead && in(p, i + 1, U_UPPER))
+		e = run(p, i + 1, U_UPPER);
+	if (e == i)
+		e = run(p, i, U_UPPER);
+	if (e > i)
+		return suffix ? contraction(p, e, true) : e;
+	if (in(p, i, U_N))
+		return number(p, i, digits);
+	return signs_or_white(p, i, &f);
+}
+
+static size_t
+scan_o200k(const struct piece *p, size_t i)
+{
+	return scan_mixed(p, i, 3, true);
+}
+
+static size_t
+scan_tekken(const struct piece *p, size_t i)
+{
+	return scan_mixed(p, i, 1, false);
+}
+
+/* ---- single expressions ---- */
+
+/* \p{N} */
+static size_t
+scan_number(const struct piece *p, size_t i)
+{
+	return i + in(p, i, U_N);
+}
+
+/* \p{N}+ */
+static size_t
+scan_numbers(const struct piece *p, size_t i)
+{
+	return run(p, i, U_N);
+}
+
+/* \p{N}{1,3} */
+static size_t
+scan_number3(const struct piece *p, size_t i)
+{
+	return number(p, i, 3);
+}
+
+/* [0-9][0-9][0-9] */
+static size_t
+scan_digit3(const struct piece *p, size_t i)
+{
+	return within(p, i, '0', '9') && within(p, i + 1, '0', '9') &&
+	    within(p, i + 2, '0', '9') ? i + 3 : i;
+}
+
+/* [\r\n] */
+static size_t
+scan_newline(const struct piece *p, size_t i)
+{
+	return i + newline(p, i);
+}
+
+/* \s?\p{L}+ */
+static size_t
+scan_letters(const struct piece *p, size_t i)
+{
+	size_t j = i + in(p, i, U_SPACE);
+
+	return in(p, j, U_L) ? run(p, j, U_L) : i;
+}
+
+/* \s?\p{P}+ */
+static size_t
+scan_punctuation(const struct piece *p, size_t i)
+{
+	size_t j = i + in(p, i, U_SPACE);
+
+	return in(p, j, U_P) ? run(p, j, U_P) : i;
+}
+
+/* \s+$ */
+static size_t
+scan_last_white(const struct piece *p, size_t i)
+{
+	size_t e;
+
+	if (i > p->start && in(p, i - 1, U_SPACE))
+		return i;	/* its run was looked at, and did not end here */
+	e = run(p, i, U_SPACE);
+	return e == p->end ? e : i;
+}
+
+/* [\p{P}$+<=>^~|`]+ (falcon) and the same without the last sign (default) */
+static bool
+falcon_sign(const struct piece *p, size_t i)
+{
+	return in(p, i, U_P) || (in(p, i, U_S) && p->cp[i] < 0x80);
+}
+
+static bool
+default_sign(const struct piece *p, size_t i)
+{
+	return falcon_sign(p, i) && p->cp[i] != '`';
+}
+
+static size_t
+scan_falcon_signs(const struct piece *p, size_t i)
+{
+	return run_of(p, i, falcon_sign);
+}
+
+static size_t
+scan_default_signs(const struct piece *p, size_t i)
+{
+	return run_of(p, i, default_sign);
+}
+
+/* ---- DeepSeek ---- */
+
+/* U+4E00-9FA5, hiragana, katakana */
+static bool
+cjk_or_kana(const struct piece *p, size_t i)
+{
+	return within(p, i, 0x4e00, 0x9fa5) || within(p, i, 0x3040, 0x30ff);
+}
+
+static size_t
+scan_cjk_kana(const struct piece *p, size_t i)
+{
+	return run_of(p, i, cjk_or_kana);
+}
+
+/* U+4E00-9FA5, U+0800-4E00, U+AC00-D7FF */
+static bool
+cjk_wide(const struct piece *p, size_t i)
+{
+	return within(p, i, 0x800, 0x9fa5) || within(p, i, 0xac00, 0xd7ff);
+}
+
+static size_t
+scan_cjk_wide(const struct piece *p, size_t i)
+{
+	return run_of(p, i, cjk_wide);
+}
+
+static bool
+ascii_letter(const struct piece *p, size_t i)
+{
+	return in(p, i, U_L) && p->cp[i] < 0x80;
+}
+
+/* [ASCII sign][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
+   ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+static size_t
+scan_ds3(const struct piece *p, size_t i)
+{
+	size_t e;
+
+	if (in(p, i, U_P | U_S) && p->cp[i] < 0x80 && ascii_letter(p, i + 1))
+		return run_of(p, i + 1, ascii_letter);
+	if (in(p, i, U_L | U_M))
+		return run(p, i, U_L | U_M);
+	if (!in(p, i, U_L | U_P | U_S) && !newline(p, i) &&
+	    in(p, i + 1, U_L | U_M))
+		return run(p, i + 1, U_L | U_M);
+	e = i + is(p, i, ' ');
+	if (in(p, e, U_P | U_S)) {
+		e = run(p, e, U_P | U_S);
+		while (newline(p, e))
+			e++;
+		return e;
+	}
+	return white(p, i, true);
+}
+
+/* Letters of scripts with case, as the definition lists them. */
+static bool
+dsllm_letter(const struct piece *p, size_t i)
+{
+	static const struct { uint32_t lo, hi; } range[] = {
+		{ 0x41, 0x5a }, { 0x61, 0x7a }, { 0xb5, 0xb5 },
+		{ 0xc0, 0xd6 }, { 0xd8, 0xf6 }, { 0xf8, 0x1ba },
+		{ 0x1bc, 0x1bf }, { 0x1c4, 0x293 }, { 0x295, 0x2af },
+		{ 0x370, 0x373 }, { 0x376, 0x377 }, { 0x37b, 0x37d },
+		{ 0x37f, 0x37f }, { 0x386, 0x386 }, { 0x388, 0x38a },
+		{ 0x38c, 0x38c }, { 0x38e, 0x3a1 }, { 0x3a3, 0x3f5 },
+		{ 0x3f7, 0x481 }, { 0x48a, 0x52f }, { 0x531, 0x556 },
+		{ 0x10a0, 0x10c5 }, { 0x13a0, 0x13f5 }, { 0x13f8, 0x13fd },
+		{ 0x1c90, 0x1cba }, { 0x1cbd, 0x1cbf }, { 0x1d00, 0x1d2b },
+		{ 0x1d6b, 0x1d77 }, { 0x1d79, 0x1d9a }, { 0x1e00, 0x1f15 },
+		{ 0x1f18, 0x1f1d }, { 0x1f20, 0x1f45 }, { 0x1f48, 0x1f4d },
+		{ 0x1f50, 0x1f57 }, { 0x1f59, 0x1f59 }, { 0x1f5b, 0x1f5b },
+		{ 0x1f5d, 0x1f5d }, { 0x1f5f, 0x1f7d }, { 0x1f80, 0x1fb4 },
+		{ 0x1fb6, 0x1fbc }, { 0x1fbe, 0x1fbe }, { 0x1fc2, 0x1fc4 },
+		{ 0x1fc6, 0x1fcc }, { 0x1fd0, 0x1fd3 }, { 0x1fd6, 0x1fdb },
+		{ 0x1fe0, 0x1fec }, { 0x1ff2, 0x1ff4 }, { 0x1ff6, 0x1ffc },
+		{ 0x2102, 0x2102 }, { 0x2107, 0x2107 }, { 0x210a, 0x2113 },
+		{ 0x2115, 0x2115 }, { 0x2119, 0x211d }, { 0x2124, 0x2124 },
+		{ 0x2126, 0x2126 }, { 0x2128, 0x2128 }, { 0x212a, 0x212d },
+		{ 0x212f, 0x2134 }, { 0x2139, 0x2139 }, { 0x213c, 0x213f },
+		{ 0x2145, 0x2149 }, { 0x214e, 0x214e }, { 0x2183, 0x2184 },
+		{ 0x2c00, 0x2c7b }, { 0x2c7e, 0x2ce4 }, { 0x2ceb, 0x2cee },
+		{ 0x2cf2, 0x2cf3 }, { 0xa640, 0xa66d }, { 0xa680, 0xa69b },
+		{ 0xa722, 0xa76f }, { 0xa771, 0xa787 }, { 0xa78b, 0xa78e },
+		{ 0xab70, 0xabbf }, { 0xfb00, 0xfb06 }, { 0xfb13, 0xfb17 },
+		{ 0xff21, 0xff3a }, { 0xff41, 0xff5a }, { 0x10400, 0x1044f },
+		{ 0x104b0, 0x104d3 }, { 0x104d8, 0x104fb },
+		{ 0x10c80, 0x10cb2 }, { 0x10cc0, 0x10cf2 },
+		{ 0x118a0, 0x118df }, { 0x1e900, 0x1e943 }
+	};
+	size_t lo = 0, hi = COUNT(range);
+
+	if (i >= p->end)
+		return false;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (p->cp[i] > range[mid].hi)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < COUNT(range) && p->cp[i] >= range[lo].lo;
+}
+
+static size_t
+scan_dsllm_letters(const struct piece *p, size_t i)
+{
+	size_t j = i + in(p, i, U_SPACE);
+
+	return dsllm_letter(p, j) ? run_of(p, j, dsllm_letter) : i;
+}
+
+static bool
+dsllm_sign(const struct piece *p, size_t i)
+{
+	return within(p, i, '!', '/') || within(p, i, ':', '~') ||
+	    within(p, i, 0xff01, 0xff0f) || within(p, i, 0xff1a, 0xff5e) ||
+	    within(p, i, 0x2018, 0x201f) || within(p, i, 0x3000, 0x3002);
+}
+
+static size_t
+scan_dsllm_signs(const struct piece *p, size_t i)
+{
+	size_t j = i + in(p, i, U_SPACE);
+
+	/* U+3000 is both white space and a sign. */
+	if (dsllm_sign(p, j))
+		return run_of(p, j, dsllm_sign);
+	return run_of(p, i, dsllm_sign);
+}
+
+/* ---- bloom: ?[^(\s|.,!?...)]+, a class of what is left out ---- */
+
+static bool
+bloom_char(const struct piece *p, size_t i)
+{
+	if (!in(p, i, U_ALL & ~U_SPACE))
+		return false;
+	switch (p->cp[i]) {
+	case '(': case ')': case '|': case '.': case ',': case '!': case '?':
+	case 0x2026: case 0x3002: case 0xff0c: case 0x3001: case 0x0964:
+	case 0x06d4: case 0x060c:
+		return false;
+	default:
+		return true;
+	}
+}
+
+static size_t
+scan_bloom(const struct piece *p, size_t i)
+{
+	size_t j = i + is(p, i, ' ');
+
+	return bloom_char(p, j) ? run_of(p, j, bloom_char) : i;
+}
+
+/* ---- chameleon ---- */
+
+/* The end of a literal at i, or i. */
+static size_t
+literal(const struct piece *p, size_t i, const char *text)
+{
+	size_t k;
+
+	for (k = 0; text[k] != '\0'; k++)
+		if (!is(p, i + k, (unsigned char)text[k]))
+			return i;
+	return i + k;
+}
+
+/* <sentinel:[0-9]+> */
+static size_t
+scan_sentinel(const struct piece *p, size_t i)
+{
+	size_t digits = literal(p, i, "<sentinel:"), e = digits;
+
+	if (digits == i)
+		return i;
+	while (within(p, e, '0', '9'))
+		e++;
+	return e > digits && is(p, e, '>') ? e + 1 : i;
+}
+
+/* (IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z */
+static size_t
+scan_image(const struct piece *p, size_t i)
+{
+	size_t letters = literal(p, i, "IMGIMG"), e = letters;
+
+	if (letters == i)
+		return i;
+	while (e < letters + 4 && within(p, e, 'A', 'I'))
+		e++;
+	return e > letters && is(p, e, 'Z') ? e + 1 : i;
+}
+
+/* [\t\n]|four spaces|two spaces */
+static size_t
+scan_indent(const struct piece *p, size_t i)
+{
+	size_t e = literal(p, i, "    ");
+
+	if (e > i)
+		return e;
+	if (is(p, i, '\t') || is(p, i, '\n'))
+		return i + 1;
+	return literal(p, i, "  ");
+}
+
+/* [\p{P}!-/:-@\[-`{-~] */
+static size_t
+scan_sign(const struct piece *p, size_t i)
+{
+	return i + falcon_sign(p, i);
+}
+
+/* ---- tables ---- */
+
+static const struct splitter
+    gpt2 = {{ scan_gpt2 }},
+    digit1 = {{ scan_number, scan_gpt2 }},
+    llama3 = {{ scan_llama3 }},
+    qwen2 = {{ scan_qwen2 }},
+    qwen35 = {{ scan_qwen35 }},
+    seed = {{ scan_seed }},
+    exaonemoe = {{ scan_exaonemoe }},
+    o200k = {{ scan_o200k }},
+    tekken = {{ scan_tekken }},
+    ds3 = {{ scan_number3, scan_cjk_kana, scan_ds3 }},
+    dscoder = {{ scan_newline, scan_letters, scan_punctuation, scan_cjk_wide,
+	scan_number }},
+    dsllm = {{ scan_newline, scan_dsllm_letters, scan_dsllm_signs,
+	scan_last_white, scan_cjk_wide, scan_numbers }},
+    falcon = {{ scan_falcon_signs, scan_gpt2, scan_digit3 }},
+    plain = {{ scan_default_signs, scan_gpt2, scan_numbers, scan_digit3 }},
+    bloom = {{ scan_bloom }},
+    viking = {{ scan_bloom, scan_number }},
+    chameleon = {{ scan_sentinel, scan_image, scan_indent, scan_number,
+	scan_sign, scan_gpt2 }};
+
+#define LLAMA (PRE_IGNORE_MERGES | PRE_ADD_BOS | PRE_CLEAN)
+#define JINA2 (PRE_CLEAN | PRE_MASK_LSTRIP)
+
+static const struct pre table[] = {
+	{ "llama3", &llama3, LLAMA },
+	{ "llama-v3", &llama3, LLAMA },
+	{ "llama-bpe", &llama3, LLAMA },
+	{ "falcon3", &llama3, LLAMA },
+	{ "falcon-h1", &llama3, LLAMA },
+	{ "pixtral", &llama3, LLAMA },
+	{ "midm-2.0", &llama3, LLAMA },
+	{ "lfm2", &llama3, LLAMA },
+	{ "laguna", &llama3, LLAMA },
+	{ "jina-v5-nano", &llama3, LLAMA },
+	{ "dbrx", &llama3, PRE_CLEAN },
+	{ "smaug-bpe", &llama3, PRE_CLEAN },
+	{ "chatglm-bpe", &llama3, PRE_CLEAN },
+	{ "glm4", &llama3, PRE_CLEAN },
+	{ "qwen2", &qwen2, 0 },
+	{ "deepseek-r1-qwen", &qwen2, 0 },
+	{ "kormo", &qwen2, 0 },
+	{ "openpangu", &qwen2, 0 },
+	{ "f2llmv2", &qwen2, 0 },
+	{ "hunyuan", &qwen2, 0 },
+	{ "grok-2", &qwen2, 0 },
+	{ "solar-open", &qwen2, 0 },
+	{ "stablelm2", &qwen2, PRE_CLEAN },
+	{ "megrez", &qwen2, PRE_CLEAN },
+	{ "qwen35", &qwen35, 0 },
+	{ "gpt-2", &gpt2, PRE_CLEAN },
+	{ "phi-2", &gpt2, PRE_CLEAN },
+	{ "jina-es", &gpt2, PRE_CLEAN },
+	{ "jina-de", &gpt2, PRE_CLEAN },
+	{ "jina-v2-es", &gpt2, JINA2 },
+	{ "jina-v2-de", &gpt2, JINA2 },
+	{ "gigachat", &gpt2, PRE_CLEAN },
+	{ "mpt", &gpt2, PRE_CLEAN },
+	{ "olmo", &gpt2, PRE_CLEAN },
+	{ "jais", &gpt2, PRE_CLEAN },
+	{ "exaone4", &gpt2, PRE_CLEAN },
+	{ "a.x-4.0", &gpt2, PRE_CLEAN },
+	{ "mellum", &gpt2, PRE_CLEAN },
+	{ "modern-bert", &gpt2, PRE_CLEAN },
+	{ "jina-v1-en", &gpt2, PRE_CLEAN | PRE_ADD_SEP },
+	{ "jina-v2-code", &gpt2, JINA2 | PRE_ADD_SEP },
+	{ "roberta-bpe", &gpt2, PRE_CLEAN | PRE_ADD_SEP },
+	{ "trillion", &gpt2, 0 },
+	{ "granite-docling", &gpt2, 0 },
+	{ "starcoder", &digit1, PRE_CLEAN },
+	{ "refact", &digit1, PRE_CLEAN },
+	{ "codeshell", &digit1, PRE_CLEAN },
+	{ "exaone", &digit1, PRE_CLEAN },
+	{ "minerva-7b", &digit1, PRE_CLEAN },
+	{ "mellum2", &digit1, PRE_CLEAN },
+	{ "command-r", &digit1, 0 },
+	{ "smollm", &digit1, 0 },
+	{ "cohere2_moe", &digit1, 0 },
+	{ "deepseek-v3", &ds3, 0 },
+	{ "hunyuan-dense", &ds3, 0 },
+	{ "joyai-llm", &ds3, 0 },
+	{ "deepseek-coder", &dscoder, 0 },
+	{ "deepseek-llm", &dsllm, 0 },
+	{ "falcon", &falcon, PRE_CLEAN },
+	{ "tekken", &tekken, PRE_IGNORE_MERGES | PRE_ADD_BOS },
+	{ "gpt-4o", &o200k, 0 },
+	{ "llama4", &o200k, 0 },
+	{ "kanana2", &o200k, 0 },
+	{ "minimax-m2", &o200k, 0 },
+	{ "bloom", &bloom, PRE_CLEAN },
+	{ "gpt3-finnish", &bloom, PRE_CLEAN },
+	{ "poro-chat", &bloom, 0 },
+	{ "viking", &viking, 0 },
+	{ "chameleon", &chameleon, PRE_ADD_BOS },
+	/* bailing's expression differs from qwen2's in letters only. */
+	{ "bailingmoe", &qwen2, 0 },
+	{ "bailingmoe2", &qwen2, 0 },
+	{ "llada-moe", &qwen2, 0 },
+	{ "seed-coder", &seed, 0 },
+	{ "exaone-moe", &exaonemoe, PRE_CLEAN },
+	{ "default", &plain, PRE_CLEAN }
+};
+
+const struct pre *
+pre_find(struct pico_str name)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT(table); i++)
+		if (pico_str_is(name, table[i].name))
+			return &table[i];
+	return NULL;
+}
+
+/* One expression on one piece: matches and the gaps between them begin
+   pieces. */
+static void
+cut(const struct piece *p, scan_fn *scan, bool *start)
+{
+	size_t i = p->start, e;
+
+	while (i < p->end) {
+		e = scan(p, i);
+		if (e == i) {
+			i++;
+			continue;
+		}
+		start[i] = true;
+		if (e < p->end)
+			start[e] = true;
+		i = e;
+	}
+}
+
+void
+pre_split(const struct pre *pre, const uint32_t *cp, const uint16_t *set,
+    size_t n, bool *start)
+{
+	scan_fn *const *stage = pre->splitter->stage;
+	struct piece p = { .cp = cp, .set = set };
+
+	memset(start, 0, n * sizeof *start);
+	for (; *stage != NULL; stage++)
+		for (p.start = 0; p.start < n; p.start = p.end) {
+			p.end = p.start + 1;
+			while (p.end < n && !start[p.end])
+				p.end++;
+			cut(&p, *stage, start);
+		}
+	if (n > 0)
+		start[0] = true;
+}

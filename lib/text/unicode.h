@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* Classes of characters, and UTF-8 as the tokenizers see it. */
+#ifndef PICO_UNICODE_H
+#define PICO_UNICODE_H
+
+#include "../base/base.h"
+
+/* What the pre-tokenizers ask of a character: the general category, as far as
+   they tell categories apart, or the property White_Space (which no letter,
+   mark, number, punctuation or symbol has). Order: unicode_data.py. */
+enum char_class {
+	CLASS_OTHER, CLASS_SPACE, CLASS_LU, CLASS_LL, CLASS_LT, CLASS_LM,
+	CLASS_LO, CLASS_M, CLASS_N, CLASS_P, CLASS_S
+};
+
+/* Sets of classes. */
+enum {
+	U_OTHER = 1 << CLASS_OTHER,
+	U_SPACE = 1 << CLASS_SPACE,
+	U_LU = 1 << CLASS_LU,
+	U_LL = 1 << CLASS_LL,
+	U_LT = 1 << CLASS_LT,
+	U_LM = 1 << CLASS_LM,
+	U_LO = 1 << CLASS_LO,
+	U_M = 1 << CLASS_M,
+	U_N = 1 << CLASS_N,
+	U_P = 1 << CLASS_P,
+	U_S = 1 << CLASS_S,
+	U_L = U_LU | U_LL | U_LT | U_LM | U_LO,
+	U_ALL = U_OTHER | U_SPACE | U_L | U_M | U_N | U_P | U_S
+};
+
+/* Two-stage table: blocks of 256 code points, two classes in a byte. */
+extern const uint16_t unicode_block[0x110000 / 256];
+extern const uint8_t unicode_classes[];
+
+/* The set that holds just the class of a code point (up to 0x10ffff). */
+static inline uint16_t
+char_set(uint32_t cp)
+{
+	uint32_t i = unicode_block[cp >> 8] * 256u + (cp & 255);
+
+	return (uint16_t)(1u << (unicode_classes[i >> 1] >> (i & 1) * 4 & 15));
+}
+
+#define REPLACEMENT 0xfffdu
+
+/*
+ * Decodes the character at p, n >= 1 bytes; returns its length in bytes. A byte
+ * that begins no complete character of at most 0x10ffff is REPLACEMENT, length
+ * 1. Over-long forms and surrogates are taken as they come.
+ */
+static inline size_t
+utf8_decode(const char *text, size_t n, uint32_t *cp)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t len, i;
+	uint32_t c = p[0];
+
+	if (c < 0x80) {
+		*cp = c;
+		return 1;
+	}
+	*cp = REPLACEMENT;
+	len = c < 0xc0 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf8 ? 4 : 0;
+	if (len == 0 || len > n)
+		return 1;
+	c &= 0x7fu >> len;
+	for (i = 1; i < len; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 1;
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	if (c > 0x10ffff)
+		return 1;
+	*cp = c;
+	return len;
+}
+
+/* Writes the shortest form, at most 4 bytes; returns its length. */
+static inline size_t
+utf8_encode(uint32_t cp, char *out)
+{
+	if (cp < 0x80) {
+		out[0] = (char)cp;
+		return 1;
+	}
+	if (cp < 0x800) {
+		out[0] = (char)(0xc0 | cp >> 6);
+		out[1] = (char)(0x80 | (cp & 0x3f));
+		return 2;
+	}
+	if (cp < 0x10000) {
+		out[0] = (char)(0xe0 | cp >> 12);
+		out[1] = (char)(0x80 | (cp >> 6 & 0x3f));
+		out[2] = (char)(0x80 | (cp & 0x3f));
+		return 3;
+	}
+	out[0] = (char)(0xf0 | cp >> 18);
+	out[1] = (char)(0x80 | (cp >> 12 & 0x3f));
+	out[2] = (char)(0x80 | (cp >> 6 & 0x3f));
+	out[3] = (char)(0x80 | (cp & 0x3f));
+	return 4;
+}
+
+#endif
