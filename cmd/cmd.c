@@ -80,6 +80,18 @@ cmd_die(const struct pico_err *err)
 }
 
 void
+cmd_die_in(const char *path, const struct pico_err *err)
+{
+	struct pico_err whole = { .status = err->status };
+	size_t n = strlen(path);
+
+	/* of a very long path the end, which tells more */
+	(void)snprintf(whole.msg, sizeof whole.msg, "'%s%s': %.350s",
+	    n > 120 ? "..." : "", n > 120 ? path + n - 120 : path, err->msg);
+	cmd_die(&whole);
+}
+
+void
 cmd_usage(const char *fmt, ...)
 {
 	char msg[500];

@@ -30,6 +30,8 @@ int cmd_start(const struct cmd *c, const struct pico_opt *table, int argc,
     char **argv);
 /* Prints "name: message" and exits with err->status. */
 _Noreturn void cmd_die(const struct pico_err *err);
+/* The same for a fault in a file: "name: 'path': message". */
+_Noreturn void cmd_die_in(const char *path, const struct pico_err *err);
 _Noreturn void cmd_usage(const char *fmt, ...)
     __attribute__((format(printf, 1, 2)));
 /* Prints "name: message" and goes on; silent with -q. */

@@ -46,14 +46,20 @@ report_plan(const struct running *r, const struct pico_ctx_params *p)
 		    info.n_ctx_train);
 }
 
-void
-running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
+struct pico_ctx_params
+model_params(const struct model_opts *o, uint32_t n_seq)
 {
-	struct pico_ctx_params p = {
+	return (struct pico_ctx_params){
 		.n_ctx = (uint32_t)o->n_ctx, .n_seq = n_seq,
 		.n_threads = (uint32_t)o->n_threads,
 		.chunk = (uint32_t)o->chunk, .kv = o->kv,
 	};
+}
+
+void
+running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
+{
+	struct pico_ctx_params p = model_params(o, n_seq);
 	const char *path = cmd_model(o->model);
 	struct pico_err err = {0};
 
@@ -65,13 +71,8 @@ running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
 	r->vocab = pico_vocab_open(r->gguf, NULL, &err);
 	if (r->vocab != NULL)
 		r->model = pico_model_open(r->gguf, &err);
-	if (r->model == NULL) {
-		struct pico_err named = { .status = err.status };
-
-		(void)snprintf(named.msg, sizeof named.msg, "'%.200s': %.290s",
-		    path, err.msg);
-		cmd_die(&named);
-	}
+	if (r->model == NULL)
+		cmd_die_in(path, &err);
 	if (o->verbose)
 		report_plan(r, &p);
 	r->ctx = pico_ctx_new(r->model, &p, &err);

@@ -12,22 +12,30 @@ struct model_opts {
 	bool verbose;
 };
 
-#define MODEL_OPTIONS(o) \
-	{ 'm', "model", PICO_OPT_TEXT, &(o).model, "FILE", \
-	    "the model ($PICO_MODEL, or the installed one)", 0, 0, NULL }, \
+/* What decides about sizes. */
+#define SIZE_OPTIONS(o) \
 	{ 'c', "context", PICO_OPT_INT, &(o).n_ctx, "N", \
 	    "positions of a sequence (the model's, at most 4096)", \
 	    1, INT32_MAX, NULL }, \
-	{ 't', "threads", PICO_OPT_INT, &(o).n_threads, "N", \
-	    "threads (as many as there are cores to use)", 1, 4096, NULL }, \
 	{ 0, "chunk", PICO_OPT_INT, &(o).chunk, "N", \
 	    "prompt tokens in one pass (512)", 1, 1 << 20, NULL }, \
 	{ 0, "kv-type", PICO_OPT_CALL, &(o).kv, "TYPE", \
-	    "of the KV cache: f16 or f32 (f16)", 0, 0, model_kv_type }, \
+	    "of the KV cache: f16 or f32 (f16)", 0, 0, model_kv_type }
+
+#define MODEL_OPTIONS(o) \
+	{ 'm', "model", PICO_OPT_TEXT, &(o).model, "FILE", \
+	    "the model ($PICO_MODEL, or the installed one)", 0, 0, NULL }, \
+	{ 't', "threads", PICO_OPT_INT, &(o).n_threads, "N", \
+	    "threads (as many as there are cores to use)", 1, 4096, NULL }, \
+	SIZE_OPTIONS(o), \
 	{ 0, "kv", PICO_OPT_TEXT, &(o).kv_file, "FILE", \
 	    "load the KV cache if there, save it at the end", 0, 0, NULL }, \
 	{ 'v', "verbose", PICO_OPT_FLAG, &(o).verbose, NULL, \
 	    "sizes, speeds and memory on stderr", 0, 0, NULL }
+
+/* What the options ask for. */
+struct pico_ctx_params model_params(const struct model_opts *o,
+    uint32_t n_seq);
 
 /* For the table. */
 int model_kv_type(const char *arg, void *data, struct pico_err *err);

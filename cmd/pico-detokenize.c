@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pico-detokenize: tokens to text. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,8 +130,13 @@ json_end(void)
 static void
 flush(void)
 {
-	if (fflush(stdout) != 0)
-		exit(cmd_finish(0));
+	struct pico_err err = { .status = PICO_ERROR };
+
+	if (fflush(stdout) == 0)
+		return;
+	(void)snprintf(err.msg, sizeof err.msg,
+	    "write error on standard output: %s", strerror(errno));
+	cmd_die(&err);
 }
 
 static void
@@ -206,8 +212,7 @@ token(const struct pico_tokens_in *in, int32_t id)
 	size_t n;
 
 	if (id >= pico_vocab_n(vocab)) {
-		if (fflush(stdout) != 0)
-			exit(cmd_finish(0));
+		flush();
 		(void)pico_tokens_place(in, place, sizeof place);
 		(void)snprintf(err.msg, sizeof err.msg, "%s: token %" PRId32
 		    " is out of range, the vocabulary has %" PRId32, place, id,
@@ -251,6 +256,7 @@ detokenize(const char *operand)
 int
 main(int argc, char **argv)
 {
+	const char *path;
 	int i = cmd_start(&cmd, options, argc, argv);
 	struct pico_err err = {0};
 	struct pico_gguf *g;
@@ -259,11 +265,18 @@ main(int argc, char **argv)
 
 	if (exact + null + json > 1)
 		cmd_usage("options -x, -0 and --json exclude each other");
-	if (pico_gguf_open(&g, cmd_model(model), PICO_GGUF_HEADER, &err) < 0)
+	path = cmd_model(model);
+	if (pico_gguf_open(&g, path, PICO_GGUF_HEADER, &err) < 0)
 		cmd_die(&err);
 	vocab = pico_vocab_open(g, NULL, &err);
 	if (vocab == NULL)
+		cmd_die_in(path, &err);
+	if (pico_vocab_piece_max(vocab) == 0) {
+		err.status = PICO_ERROR;
+		(void)snprintf(err.msg, sizeof err.msg, "the model has no "
+		    "tokenizer: its tokens have no texts");
 		cmd_die(&err);
+	}
 	piece = malloc(pico_vocab_piece_max(vocab) + 1);
 	if (piece == NULL)
 		return PICO_ERROR;

@@ -47,7 +47,8 @@ struct forward {
 	float *last;			/* --nll in a session: logits after the
 					   line before */
 	bool have_last;
-	bool full;			/* the session has filled the context */
+	bool begun, full;		/* the session has tokens; has filled
+					   the context */
 	uint64_t tokens, passes;
 	double seconds;
 };
@@ -163,7 +164,7 @@ run_line(struct forward *f, const struct lines *l, struct pico_err *err)
 	size_t start = 0, chunk = pico_ctx_chunk(ctx), done, i, k, n;
 	bool every = all || nll;
 
-	if (session)
+	if (f->begun)
 		(void)pico_ctx_tokens(ctx, 0, &start);
 	if (check_line(f, l, start, err) < 0)
 		return -1;
@@ -171,11 +172,12 @@ run_line(struct forward *f, const struct lines *l, struct pico_err *err)
 	/* what the cache has need not be computed again, but the logits that
 	   are wanted do */
 	done = 0;
-	if (!session) {
+	if (!f->begun) {
 		if (!every && l->n > 0)
 			done = pico_ctx_match(ctx, 0, l->ids, l->n - 1);
 		pico_ctx_cut(ctx, 0, done);
 	}
+	f->begun = session && (f->begun || l->n > 0);
 	for (i = 0; i < done; i++)
 		if (put_token(f, l, start, i, NULL, err) < 0)
 			return -1;
@@ -266,16 +268,15 @@ main(int argc, char **argv)
 			break;
 		(void)fflush(stdout);
 	}
-	if (r == 0 && session && stream && !f.full &&
+	if (r == 0 && f.begun && stream && !f.full &&
 	    pico_logits_end(&f.out, lines.reason, &err) < 0)
 		r = -1;
-	if (stream) {
-		if (pico_logits_flush(&f.out, &err) < 0)
-			r = -1;
-		pico_logits_out_close(&f.out);
-	}
+	/* a fault before the first row leaves not even a header behind */
+	if (r == 0 && stream && pico_logits_flush(&f.out, &err) < 0)
+		r = -1;
 	if (r != 0)
 		cmd_die(&err);
+	pico_logits_out_close(&f.out);
 	running_save(&f.r);
 	cmd_progress_end();
 	if (model.verbose) {

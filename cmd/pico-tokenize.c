@@ -104,8 +104,13 @@ print_tables(void)
 			from = ids.end[i];
 		}
 	}
-	if (out_prompt && fflush(stdout) != 0)
-		exit(cmd_finish(0));
+	if (out_prompt && fflush(stdout) != 0) {
+		struct pico_err err = { .status = PICO_ERROR };
+
+		(void)snprintf(err.msg, sizeof err.msg, "write error on "
+		    "standard output: %s", strerror(errno));
+		cmd_die(&err);
+	}
 }
 
 static void
@@ -253,22 +258,24 @@ set_flags(void)
 int
 main(int argc, char **argv)
 {
+	const char *path;
 	int i = cmd_start(&cmd, options, argc, argv);
 	struct pico_err err = {0};
 	struct pico_gguf *g;
 	double start = pico_seconds();
 
 	check_options();
-	if (pico_gguf_open(&g, cmd_model(model), PICO_GGUF_HEADER, &err) < 0)
+	path = cmd_model(model);
+	if (pico_gguf_open(&g, path, PICO_GGUF_HEADER, &err) < 0)
 		cmd_die(&err);
 	vocab = pico_vocab_open(g, pre, &err);
 	if (vocab == NULL)
-		cmd_die(&err);
+		cmd_die_in(path, &err);
 	if (pico_vocab_note(vocab) != NULL)
 		cmd_warn("%s", pico_vocab_note(vocab));
 	tokenizer = pico_tokenizer_new(vocab, &err);
 	if (tokenizer == NULL)
-		cmd_die(&err);
+		cmd_die_in(path, &err);
 	set_flags();
 	if (offsets) {
 		ids.end = malloc(sizeof *ids.end);

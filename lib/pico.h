@@ -52,6 +52,13 @@ struct pico_str {
 /* Compares with a terminated string. */
 bool pico_str_is(struct pico_str s, const char *text);
 
+/* Order by bytes: below 0, 0 or above 0. */
+int pico_str_compare(struct pico_str a, struct pico_str b);
+
+/* Bytes of the well-formed UTF-8 character that p begins with (RFC 3629); 0 if
+   it begins with none. n >= 1. */
+size_t pico_utf8_len(const char *p, size_t n);
+
 /*
  * Writes n bytes as printable text: \\ \t \n \r \xHH for control bytes and for
  * bytes that are not valid UTF-8, everything else as it is. Writes at most
@@ -467,7 +474,8 @@ struct pico_model;
 /*
  * Reads the hyperparameters, finds all weights and checks every shape; refuses
  * keys and tensors that would change the result and are not understood. g must
- * outlive the model.
+ * outlive the model. Of a header alone it gives a model that can be planned for
+ * but has no context.
  */
 struct pico_model *pico_model_open(const struct pico_gguf *g,
     struct pico_err *err);

@@ -11,10 +11,18 @@ pico_str_is(struct pico_str s, const char *text)
 	return s.n == strlen(text) && memcmp(s.p, text, s.n) == 0;
 }
 
-/* Length of the valid UTF-8 character at p, or 0. */
-static size_t
-utf8_len(const unsigned char *p, size_t n)
+int
+pico_str_compare(struct pico_str a, struct pico_str b)
 {
+	int c = memcmp(a.p, b.p, MIN(a.n, b.n));
+
+	return c != 0 ? c : a.n < b.n ? -1 : a.n > b.n;
+}
+
+size_t
+pico_utf8_len(const char *text, size_t n)
+{
+	const unsigned char *p = (const unsigned char *)text;
 	size_t len, i;
 	uint32_t c;
 
@@ -37,8 +45,7 @@ utf8_len(const unsigned char *p, size_t n)
 		c = c << 6 | (p[i] & 0x3f);
 	}
 	if ((len == 3 && (c < 0x800 || (c >= 0xd800 && c <= 0xdfff))) ||
-	    (len == 4 && (c < 0x10000 || c > 0x10ffff)) ||
-	    (len == 2 && c < 0xa0))	/* C1 control characters */
+	    (len == 4 && (c < 0x10000 || c > 0x10ffff)))
 		return 0;
 	return len;
 }
@@ -54,10 +61,12 @@ pico_escape(char *out, size_t size, const char *p, size_t n)
 	for (i = 0; i < n; i += len) {
 		const char *src = p + i;
 
-		len = utf8_len((const unsigned char *)src, n - i);
+		len = pico_utf8_len(src, n - i);
 		k = len;
 		if (len == 0 || (len == 1 && ((unsigned char)*src < 0x20 ||
-		    *src == 0x7f || *src == '\\'))) {
+		    *src == 0x7f || *src == '\\')) ||
+		    /* C1 control characters, U+0080 to U+009F */
+		    (len == 2 && src[0] == '\xc2' && src[1] < '\xa0')) {
 			e[0] = '\\';
 			k = 2;
 			len = 1;

@@ -15,6 +15,7 @@ pico_parse_int(const char *text, int64_t min, int64_t max, int64_t *out,
 	const char *p = text;
 	bool neg = *p == '-';
 	uint64_t v = 0, limit;
+	int64_t value;
 
 	p += neg;
 	limit = neg ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
@@ -27,9 +28,11 @@ pico_parse_int(const char *text, int64_t min, int64_t max, int64_t *out,
 			goto bad;
 		v = v * 10 + d;
 	}
-	*out = neg ? (int64_t)(0 - v) : (int64_t)v;
-	if (*out >= min && *out <= max)
-		return 0;
+	value = neg ? (int64_t)(0 - v) : (int64_t)v;
+	if (value < min || value > max)
+		goto bad;
+	*out = value;
+	return 0;
 bad:
 	return fail_usage(err, "'%s' is not a whole number between %" PRId64
 	    " and %" PRId64, show(text, strlen(text)), min, max);

@@ -687,16 +687,21 @@ open_stdin(struct pico_gguf *g, struct pico_err *err)
 	return rc < 0 ? fail(err, "%s", trial.msg) : 0;
 }
 
-static int int_of(const struct pico_gguf *g, const struct pico_kv *kv,
-    int64_t min, int64_t max, int64_t *out, struct pico_err *err);
+static int int_of(const struct pico_kv *kv, int64_t min, int64_t max,
+    int64_t *out, struct pico_err *err);
 
 static int
 shard_int(const struct pico_gguf *g, size_t shard, const char *key,
     int64_t max, int64_t *out, struct pico_err *err)
 {
 	const struct pico_kv *kv = find_in_shard(g, shard, key);
+	struct pico_err why = {0};
 
-	return kv == NULL ? 0 : int_of(g, kv, 0, max, out, err);
+	if (kv == NULL)
+		return 0;
+	if (int_of(kv, 0, max, out, &why) < 0)
+		return bad_file(g->shard[shard].path, err, "%s", why.msg);
+	return 1;
 }
 
 /* The keys of file i of a set of `count`. */
@@ -773,19 +778,11 @@ open_rest(struct pico_gguf *g, const char *path, bool header,
 }
 
 static int
-compare_str(struct pico_str a, struct pico_str b)
-{
-	int c = memcmp(a.p, b.p, MIN(a.n, b.n));
-
-	return c != 0 ? c : a.n < b.n ? -1 : a.n > b.n;
-}
-
-static int
 compare_keys(const void *a, const void *b)
 {
 	const struct pico_kv *x = *(const struct pico_kv *const *)a;
 	const struct pico_kv *y = *(const struct pico_kv *const *)b;
-	int c = compare_str(x->key, y->key);
+	int c = pico_str_compare(x->key, y->key);
 
 	return c != 0 ? c : x < y ? -1 : x > y;
 }
@@ -795,7 +792,7 @@ compare_names(const void *a, const void *b)
 {
 	const struct pico_tensor *x = *(const struct pico_tensor *const *)a;
 	const struct pico_tensor *y = *(const struct pico_tensor *const *)b;
-	int c = compare_str(x->name, y->name);
+	int c = pico_str_compare(x->name, y->name);
 
 	return c != 0 ? c : x < y ? -1 : x > y;
 }
@@ -822,7 +819,7 @@ make_index(struct pico_gguf *g, struct pico_err *err)
 	for (i = 1; i < g->n_kv; i++) {
 		const struct pico_kv *a = g->by_key[i - 1], *b = g->by_key[i];
 
-		if (a->shard == b->shard && compare_str(a->key, b->key) == 0)
+		if (a->shard == b->shard && pico_str_compare(a->key, b->key) == 0)
 			return bad_file(g->shard[b->shard].path, err,
 			    "key '%s' occurs twice", show_str(b->key));
 	}
@@ -830,7 +827,7 @@ make_index(struct pico_gguf *g, struct pico_err *err)
 		const struct pico_tensor *a = g->by_name[i - 1];
 		const struct pico_tensor *b = g->by_name[i];
 
-		if (compare_str(a->name, b->name) == 0)
+		if (pico_str_compare(a->name, b->name) == 0)
 			return bad_file(g->shard[b->shard].path, err,
 			    "tensor name '%s' occurs twice%s",
 			    show_str(b->name),
@@ -936,12 +933,12 @@ pico_gguf_find(const struct pico_gguf *g, const char *key)
 
 	while (lo < hi) {
 		mid = lo + (hi - lo) / 2;
-		if (compare_str(g->by_key[mid]->key, want) < 0)
+		if (pico_str_compare(g->by_key[mid]->key, want) < 0)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	if (lo < g->n_kv && compare_str(g->by_key[lo]->key, want) == 0)
+	if (lo < g->n_kv && pico_str_compare(g->by_key[lo]->key, want) == 0)
 		return g->by_key[lo];
 	return NULL;
 }
@@ -954,13 +951,13 @@ pico_gguf_find_tensor(const struct pico_gguf *g, const char *name)
 
 	while (lo < hi) {
 		mid = lo + (hi - lo) / 2;
-		if (compare_str(g->by_name[mid]->name, want) < 0)
+		if (pico_str_compare(g->by_name[mid]->name, want) < 0)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
 	if (lo < g->n_tensors &&
-	    compare_str(g->by_name[lo]->name, want) == 0)
+	    pico_str_compare(g->by_name[lo]->name, want) == 0)
 		return g->by_name[lo];
 	return NULL;
 }
@@ -1067,31 +1064,30 @@ pico_kv_arr_next(const struct pico_kv *kv, uint64_t *pos)
 
 /* "'m.gguf': key 'a.b' is str 'x', not WANTED". */
 static int
-wrong_value(const struct pico_gguf *g, const struct pico_kv *kv,
-    struct pico_err *err, const char *wanted)
+wrong_value(const struct pico_kv *kv, struct pico_err *err,
+    const char *wanted)
 {
-	const char *path = g->shard[kv->shard].path;
 	const char *key = show_str(kv->key), *type = kv_types[kv->type].name;
 
 	if (kv->type == PICO_KV_ARR)
-		return bad_file(path, err, "key '%s' is an array of %" PRIu64
+		return fail(err, "key '%s' is an array of %" PRIu64
 		    " %s, not %s", key, kv->n, kv_types[kv->elem].name, wanted);
 	if (kv->type == PICO_KV_STR)
-		return bad_file(path, err, "key '%s' is %s '%s', not %s", key,
+		return fail(err, "key '%s' is %s '%s', not %s", key,
 		    type, show((const char *)kv->data, (size_t)kv->n), wanted);
 	if (is_real(kv->type))
-		return bad_file(path, err, "key '%s' is %s %.9g, not %s", key,
+		return fail(err, "key '%s' is %s %.9g, not %s", key,
 		    type, pico_kv_real_at(kv, 0), wanted);
 	if (kv->type == PICO_KV_U64)
-		return bad_file(path, err, "key '%s' is %s %" PRIu64 ", not %s",
+		return fail(err, "key '%s' is %s %" PRIu64 ", not %s",
 		    key, type, get_u64(kv->data), wanted);
-	return bad_file(path, err, "key '%s' is %s %" PRId64 ", not %s", key,
+	return fail(err, "key '%s' is %s %" PRId64 ", not %s", key,
 	    type, pico_kv_int_at(kv, 0), wanted);
 }
 
 static int
-int_of(const struct pico_gguf *g, const struct pico_kv *kv, int64_t min,
-    int64_t max, int64_t *out, struct pico_err *err)
+int_of(const struct pico_kv *kv, int64_t min, int64_t max, int64_t *out,
+    struct pico_err *err)
 {
 	char wanted[80];
 	int64_t v;
@@ -1100,10 +1096,10 @@ int_of(const struct pico_gguf *g, const struct pico_kv *kv, int64_t min,
 	    " and %" PRId64, min, max);
 	if (!is_int(kv->type) || (kv->type == PICO_KV_U64 &&
 	    get_u64(kv->data) > INT64_MAX))
-		return wrong_value(g, kv, err, wanted);
+		return wrong_value(kv, err, wanted);
 	v = pico_kv_int_at(kv, 0);
 	if (v < min || v > max)
-		return wrong_value(g, kv, err, wanted);
+		return wrong_value(kv, err, wanted);
 	*out = v;
 	return 1;
 }
@@ -1114,7 +1110,7 @@ pico_gguf_int(const struct pico_gguf *g, const char *key, int64_t min,
 {
 	const struct pico_kv *kv = pico_gguf_find(g, key);
 
-	return kv == NULL ? 0 : int_of(g, kv, min, max, out, err);
+	return kv == NULL ? 0 : int_of(kv, min, max, out, err);
 }
 
 int
@@ -1126,7 +1122,7 @@ pico_gguf_real(const struct pico_gguf *g, const char *key, double *out,
 	if (kv == NULL)
 		return 0;
 	if (!is_real(kv->type))
-		return wrong_value(g, kv, err, "a real number (f32 or f64)");
+		return wrong_value(kv, err, "a real number (f32 or f64)");
 	*out = pico_kv_real_at(kv, 0);
 	return 1;
 }
@@ -1141,10 +1137,10 @@ pico_gguf_bool(const struct pico_gguf *g, const char *key, bool *out,
 	if (kv == NULL)
 		return 0;
 	if (!is_int(kv->type) && kv->type != PICO_KV_BOOL)
-		return wrong_value(g, kv, err, "a bool");
+		return wrong_value(kv, err, "a bool");
 	v = pico_kv_int_at(kv, 0);
 	if (v != 0 && v != 1)
-		return wrong_value(g, kv, err, "a bool, 0 or 1");
+		return wrong_value(kv, err, "a bool, 0 or 1");
 	*out = v == 1;
 	return 1;
 }
@@ -1158,7 +1154,7 @@ pico_gguf_str(const struct pico_gguf *g, const char *key, struct pico_str *out,
 	if (kv == NULL)
 		return 0;
 	if (kv->type != PICO_KV_STR)
-		return wrong_value(g, kv, err, "a string");
+		return wrong_value(kv, err, "a string");
 	*out = (struct pico_str){ (const char *)kv->data, (size_t)kv->n };
 	return 1;
 }

@@ -151,6 +151,11 @@ pico_ctx_new(const struct pico_model *m, const struct pico_ctx_params *params,
 
 	if (settle(m, &p, err) < 0)
 		return NULL;
+	if (m->no_data) {
+		(void)fail(err, "only the header of the model was read, not "
+		    "its tensors");
+		return NULL;
+	}
 	c = mem_new(1, sizeof *c, "context", err);
 	if (c == NULL)
 		return NULL;
@@ -586,7 +591,7 @@ layer(struct pico_ctx *c, uint32_t il)
 
 	attention(c, il);
 	pool_run(c->pool, c->n_cols, 1, norm_cols, &s);
-	if (l->router.data != NULL) {
+	if (l->router.n_out > 0) {
 		experts(c, l);
 		s.in = c->mix;
 	} else {

@@ -242,15 +242,30 @@ dir_of(const char *path, char *dir, size_t size)
 	return n >= 0 && (size_t)n < size;
 }
 
+/* Opens a temporary file beside `path`; its name goes into temp. */
+static int
+open_temp(const char *path, char *temp, size_t size, struct pico_err *err)
+{
+	int fd, len = snprintf(temp, size, "%s.XXXXXX", path);
+
+	if (len < 0 || (size_t)len >= size)
+		return fail(err, "KV file '%s': name too long", path);
+	fd = mkstemp(temp);
+	if (fd < 0)
+		return fail_errno(err, "cannot write KV file '%s'", path);
+	return fd;
+}
+
 int
 pico_kv_can_save(const char *path, struct pico_err *err)
 {
-	char dir[4096];
+	char temp[4096];
+	int fd = open_temp(path, temp, sizeof temp, err);
 
-	if (!dir_of(path, dir, sizeof dir))
-		return fail(err, "KV file '%s': name too long", path);
-	if (access(dir, W_OK | X_OK) < 0)
-		return fail_errno(err, "cannot write KV file '%s'", path);
+	if (fd < 0)
+		return -1;
+	(void)close(fd);
+	(void)unlink(temp);
 	return 0;
 }
 
@@ -284,16 +299,12 @@ pico_kv_save(const struct pico_ctx *c, uint32_t seq, const char *path,
 	char temp[4096], name[300];
 	struct io io = { .name = name, .hash = HASH_START };
 	mode_t mask;
-	int len;
 
 	memcpy(h.magic, magic, sizeof magic);
 	(void)snprintf(name, sizeof name, "KV file '%s'", path);
-	len = snprintf(temp, sizeof temp, "%s.XXXXXX", path);
-	if (len < 0 || (size_t)len >= sizeof temp)
-		return fail(err, "%s: name too long", name);
-	io.fd = mkstemp(temp);
+	io.fd = open_temp(path, temp, sizeof temp, err);
 	if (io.fd < 0)
-		return fail_errno(err, "cannot write %s", name);
+		return -1;
 	mask = umask(0);
 	(void)umask(mask);
 	(void)fchmod(io.fd, 0666 & ~mask);	/* mkstemp gives 0600 */

@@ -67,7 +67,7 @@ void hparams_free(struct hparams *h);
 
 /* A matrix in place in the file: n_out rows of n_in values. */
 struct weight {
-	const uint8_t *data;	/* NULL: the model has none */
+	const uint8_t *data;
 	uint32_t type;
 	uint32_t n_in, n_out;
 	size_t row_bytes;
@@ -78,7 +78,7 @@ struct layer {
 	float *attn_norm, *ffn_norm;	/* n_embd */
 	struct weight wq, wk, wv, wo;
 	struct weight gate, up, down;		/* dense */
-	struct weight router;			/* {n_embd, n_expert} */
+	struct weight router;			/* n_out 0: no experts */
 	struct weight *gate_e, *up_e, *down_e;	/* n_expert each */
 };
 
@@ -92,6 +92,7 @@ struct pico_model {
 	float **vectors;		/* all float vectors made at load */
 	size_t n_vectors, cap_vectors;
 	uint64_t weight_bytes, step_bytes;
+	bool no_data;	/* only the header was read: good for a plan */
 };
 
 int weights_find(struct pico_model *m, struct pico_err *err);

@@ -45,18 +45,32 @@ missing(struct finder *f, const char *name)
 	return fail(f->err, "tensor '%s' is missing", name);
 }
 
-/* dims beyond n are 1 in the file's record. */
+/* "32x64"; trailing ones are left out. */
+static const char *
+shape(char *buf, size_t size, const uint64_t d[4])
+{
+	size_t n, len = 0, i;
+
+	for (n = 4; n > 1 && d[n - 1] == 1; n--)
+		;
+	for (i = 0; i < n; i++)
+		len += (size_t)snprintf(buf + len, size - len, "%s%" PRIu64,
+		    i > 0 ? "x" : "", d[i]);
+	return buf;
+}
+
 static int
 check_shape(struct finder *f, const struct pico_tensor *t, uint64_t d0,
     uint64_t d1, uint64_t d2)
 {
-	if (t->dims[0] == d0 && t->dims[1] == d1 && t->dims[2] == d2 &&
-	    t->dims[3] == 1)
+	const uint64_t want[4] = { d0, d1, d2, 1 };
+	char has[100], needs[100];
+
+	if (memcmp(t->dims, want, sizeof want) == 0)
 		return 0;
-	return fail(f->err, "tensor '%s' has shape %" PRIu64 "x%" PRIu64 "x%"
-	    PRIu64 "x%" PRIu64 ", needs %" PRIu64 "x%" PRIu64 "x%" PRIu64,
-	    show_str(t->name), t->dims[0], t->dims[1], t->dims[2], t->dims[3],
-	    d0, d1, d2);
+	return fail(f->err, "tensor '%s' has shape %s, needs %s",
+	    show_str(t->name), shape(has, sizeof has, t->dims),
+	    shape(needs, sizeof needs, want));
 }
 
 /* n floats of a tensor {n}; 1 found, 0 missing (only if optional), -1. */
@@ -82,7 +96,9 @@ vector(struct finder *f, const char *name, uint32_t n, bool optional,
 		return -1;
 	}
 	m->vectors[m->n_vectors++] = v;
-	if (pico_dequantize(t->type, t->data, v, n) < 0)
+	if (t->data == NULL)
+		m->no_data = true;
+	else if (pico_dequantize(t->type, t->data, v, n) < 0)
 		return fail(f->err, "tensor '%s' has type %s, which holds no "
 		    "numbers for a model", name, pico_type(t->type)->name);
 	m->weight_bytes += t->bytes;
@@ -105,7 +121,8 @@ view(struct finder *f, const struct pico_tensor *t, uint64_t row, uint32_t n_in,
 	w->n_in = n_in;
 	w->n_out = n_out;
 	w->row_bytes = (size_t)(n_in / type->block) * type->bytes;
-	w->data = t->data + row * w->row_bytes;
+	if (t->data != NULL)
+		w->data = t->data + row * w->row_bytes;
 	return 0;
 }
 
@@ -318,7 +335,8 @@ find_globals(struct finder *f)
 	if (vector(f, "rope_freqs.weight", h->n_rot / 2, true,
 	    &m->rope_factors) < 0)
 		return -1;
-	for (i = 0; m->rope_factors != NULL && i < h->n_rot / 2; i++)
+	for (i = 0; m->rope_factors != NULL && !m->no_data &&
+	    i < h->n_rot / 2; i++)
 		if (!(m->rope_factors[i] > 0) || !isfinite(m->rope_factors[i]))
 			return fail(f->err, "tensor 'rope_freqs.weight' holds "
 			    "%g at %" PRIu32, (double)m->rope_factors[i], i);

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../base/base.h"
+#include "input.h"
 
 static const uint8_t magic[8] = { 0x89, 'P', 'L', 'G', 1, 0, 0, 0 };
 
@@ -19,8 +19,7 @@ static const uint8_t magic[8] = { 0x89, 'P', 'L', 'G', 1, 0, 0, 0 };
 /* ---- reading ---- */
 
 struct pico_logits_in {
-	int fd;
-	const char *name;
+	struct input b;
 	bool text;
 	bool open;		/* a sequence has begun and not ended */
 	bool line_end;		/* binary: to be told next; text: a `+` may
@@ -31,10 +30,8 @@ struct pico_logits_in {
 	size_t n_eog, eog_cap;
 	float *row;		/* n_vocab, grown as the first row comes in */
 	size_t row_cap;
-	uint64_t line;		/* text: of buf[pos], from 1 */
-	uint64_t offset;	/* binary: of buf[pos] in the stream */
-	size_t pos, len;
-	uint8_t buf[65536];
+	uint64_t line;		/* text: of b.buf[b.pos], from 1 */
+	uint64_t offset;	/* binary: of b.buf[b.pos] in the stream */
 };
 
 void
@@ -60,29 +57,6 @@ pico_logits_eog(const struct pico_logits_in *in, size_t *n)
 	return in->eog;
 }
 
-/* Makes `want` bytes available at buf + pos, if the stream has so many: 1;
-   0 if it ends before, -1 if reading fails. Reads no more than it must wait
-   for. */
-static int
-fill(struct pico_logits_in *in, size_t want, struct pico_err *err)
-{
-	int64_t k;
-
-	if (in->len - in->pos >= want)
-		return 1;
-	memmove(in->buf, in->buf + in->pos, in->len - in->pos);
-	in->len -= in->pos;
-	in->pos = 0;
-	while (in->len < want) {
-		k = read_some(in->fd, in->name, in->buf + in->len,
-		    sizeof in->buf - in->len, err);
-		if (k <= 0)
-			return (int)k;
-		in->len += (size_t)k;
-	}
-	return 1;
-}
-
 static int
 end_sequence(struct pico_logits_in *in, int32_t reason, int32_t *id)
 {
@@ -100,12 +74,12 @@ header_n_vocab(struct pico_logits_in *in, int64_t n, struct pico_err *err)
 {
 	if (n < 1 || n > VOCAB_MAX)
 		return fail(err, "%s: logits stream for a vocabulary of %"
-		    PRId64 " tokens, 1 to %u are supported", in->name, n,
+		    PRId64 " tokens, 1 to %u are supported", in->b.name, n,
 		    VOCAB_MAX);
 	if (in->again && (uint32_t)n != in->n_vocab)
 		return fail(err, "%s: joined logits streams of different "
 		    "models: vocabularies of %" PRIu32 " and %" PRId64
-		    " tokens", in->name, in->n_vocab, n);
+		    " tokens", in->b.name, in->n_vocab, n);
 	in->n_vocab = (uint32_t)n;
 	return 0;
 }
@@ -116,14 +90,14 @@ header_eog(struct pico_logits_in *in, size_t i, int64_t id,
 {
 	if (id < 0 || id >= in->n_vocab)
 		return fail(err, "%s: end-of-generation token %" PRId64
-		    " is not in the vocabulary of %" PRIu32, in->name, id,
+		    " is not in the vocabulary of %" PRIu32, in->b.name, id,
 		    in->n_vocab);
 	if (in->again) {
 		if (i < in->n_eog && in->eog[i] == id)
 			return 0;
 		return fail(err, "%s: joined logits streams of different "
 		    "models: end-of-generation tokens differ at %" PRId64,
-		    in->name, id);
+		    in->b.name, id);
 	}
 	if (mem_grow(&in->eog, &in->eog_cap, i + 1, sizeof *in->eog,
 	    "end-of-generation tokens", err) < 0)
@@ -137,7 +111,7 @@ header_end(struct pico_logits_in *in, size_t n_eog, struct pico_err *err)
 {
 	if (in->again && n_eog != in->n_eog)
 		return fail(err, "%s: joined logits streams of different "
-		    "models: %zu and %zu end-of-generation tokens", in->name,
+		    "models: %zu and %zu end-of-generation tokens", in->b.name,
 		    in->n_eog, n_eog);
 	in->n_eog = n_eog;
 	in->again = true;
@@ -150,9 +124,9 @@ header_end(struct pico_logits_in *in, size_t n_eog, struct pico_err *err)
 static int
 peek(struct pico_logits_in *in, struct pico_err *err)
 {
-	int got = in->pos < in->len ? 1 : fill(in, 1, err);
+	int got = in->b.pos < in->b.len ? 1 : input_fill(&in->b, 1, err);
 
-	return got > 0 ? in->buf[in->pos] : got - 1;
+	return got > 0 ? in->b.buf[in->b.pos] : got - 1;
 }
 
 /* The bytes up to the next blank or newline, which is left, into w[WORD_MAX].
@@ -169,14 +143,14 @@ read_word(struct pico_logits_in *in, char *w, struct pico_err *err)
 			return -1;
 		if (c == -1)
 			return fail(err, "%s: line %" PRIu64 " of the logits "
-			    "stream is cut off", in->name, in->line);
+			    "stream is cut off", in->b.name, in->line);
 		if (c == ' ' || c == '\t' || c == '\n')
 			break;
 		if (n == WORD_MAX - 1)
 			return fail(err, "%s: line %" PRIu64 ": '%s' is not a "
-			    "number", in->name, in->line, show(w, n));
+			    "number", in->b.name, in->line, show(w, n));
 		w[n++] = (char)c;
-		in->pos++;
+		in->b.pos++;
 	}
 	w[n] = '\0';
 	return 0;
@@ -192,7 +166,7 @@ read_int(struct pico_logits_in *in, int64_t min, int64_t max, int64_t *v,
 	if (read_word(in, w, err) < 0)
 		return -1;
 	if (pico_parse_int(w, min, max, v, &why) < 0)
-		return fail(err, "%s: line %" PRIu64 ": %s", in->name, in->line,
+		return fail(err, "%s: line %" PRIu64 ": %s", in->b.name, in->line,
 		    why.msg);
 	return 0;
 }
@@ -215,7 +189,7 @@ read_float(struct pico_logits_in *in, float *v, struct pico_err *err)
 	if (!special && (w[strspn(w, "+-.0123456789eE")] != '\0' ||
 	    end == w || *end != '\0' || isinf(*v)))
 		return fail(err, "%s: line %" PRIu64 ": '%s' is not a logit",
-		    in->name, in->line, show(w, strlen(w)));
+		    in->b.name, in->line, show(w, strlen(w)));
 	return 0;
 }
 
@@ -227,10 +201,10 @@ text_header(struct pico_logits_in *in, struct pico_err *err)
 	int64_t v;
 	int c;
 
-	in->pos++;
+	in->b.pos++;
 	for (;;) {
 		while ((c = peek(in, err)) == ' ')
-			in->pos++;
+			in->b.pos++;
 		if (c < -1)
 			return -1;
 		if (c == '\n' && n > 0)
@@ -243,9 +217,9 @@ text_header(struct pico_logits_in *in, struct pico_err *err)
 		if (n++ > in->n_vocab)
 			return fail(err, "%s: line %" PRIu64 ": more "
 			    "end-of-generation tokens than the vocabulary has "
-			    "(%" PRIu32 ")", in->name, in->line, in->n_vocab);
+			    "(%" PRIu32 ")", in->b.name, in->line, in->n_vocab);
 	}
-	in->pos++;
+	in->b.pos++;
 	in->line++;
 	return header_end(in, n - 1, err);
 }
@@ -258,16 +232,16 @@ text_row(struct pico_logits_in *in, struct pico_err *err)
 	int c = '\t';
 
 	for (i = 0; i < in->n_vocab && c != '\n'; i++) {
-		in->pos++;
+		in->b.pos++;
 		if (mem_grow(&in->row, &in->row_cap, i + 1, sizeof *in->row,
 		    "a row of logits", err) < 0 ||
 		    read_float(in, &in->row[i], err) < 0)
 			return -1;
-		c = in->buf[in->pos];
+		c = in->b.buf[in->b.pos];
 	}
 	if (i < in->n_vocab || c != '\n')
 		return fail(err, "%s: line %" PRIu64 ": %s%zu logits, "
-		    "vocabulary has %" PRIu32, in->name, in->line,
+		    "vocabulary has %" PRIu32, in->b.name, in->line,
 		    c == '\n' ? "" : "more than ", i, in->n_vocab);
 	return 0;
 }
@@ -292,20 +266,20 @@ next_text(struct pico_logits_in *in, int32_t *id, const float **logits,
 	if (c == -1)
 		return end_sequence(in, PICO_END_NONE, id);
 	if (c == '\n') {
-		in->pos++;
+		in->b.pos++;
 		in->line++;
 		return end_sequence(in, PICO_END_NONE, id);
 	}
 	if (c == '+') {
-		in->pos++;
+		in->b.pos++;
 		c = peek(in, err);
 		if (c < -1)
 			return -1;
 		if (c != '\n' || !in->line_end)
 			return fail(err, "%s: line %" PRIu64 ": '+' %s",
-			    in->name, in->line, in->line_end ? "must stand "
+			    in->b.name, in->line, in->line_end ? "must stand "
 			    "alone in its line" : "without a token before it");
-		in->pos++;
+		in->b.pos++;
 		in->line++;
 		in->line_end = false;
 		return PICO_LINE_END;
@@ -313,14 +287,14 @@ next_text(struct pico_logits_in *in, int32_t *id, const float **logits,
 	if (read_int(in, 0, (int64_t)in->n_vocab - 1, &v, err) < 0)
 		return -1;
 	*id = (int32_t)v;
-	c = in->buf[in->pos];
+	c = in->b.buf[in->b.pos];
 	if (c == ' ')
 		return fail(err, "%s: line %" PRIu64 ": a tab must stand "
-		    "between token and logits", in->name, in->line);
+		    "between token and logits", in->b.name, in->line);
 	if (c == '\t' && text_row(in, err) < 0)
 		return -1;
 	*logits = c == '\t' ? in->row : NULL;
-	in->pos++;
+	in->b.pos++;
 	in->line++;
 	in->open = true;
 	in->line_end = true;
@@ -334,18 +308,18 @@ static int
 read_bytes(struct pico_logits_in *in, uint8_t *p, size_t n,
     struct pico_err *err)
 {
-	int got = fill(in, n, err);
+	int got = input_fill(&in->b, n, err);
 
 	if (got < 0)
 		return -1;
-	if (got == 0 && in->len > in->pos)
+	if (got == 0 && in->b.len > in->b.pos)
 		return fail(err, "%s: byte %" PRIu64 ": logits stream is cut "
-		    "off (%zu of %zu bytes)", in->name, in->offset,
-		    in->len - in->pos, n);
+		    "off (%zu of %zu bytes)", in->b.name, in->offset,
+		    in->b.len - in->b.pos, n);
 	if (got == 0)
 		return 0;
-	memcpy(p, in->buf + in->pos, n);
-	in->pos += n;
+	memcpy(p, in->b.buf + in->b.pos, n);
+	in->b.pos += n;
 	in->offset += n;
 	return 1;
 }
@@ -366,7 +340,7 @@ binary_header(struct pico_logits_in *in, struct pico_err *err)
 		if (n_eog > in->n_vocab)
 			return fail(err, "%s: logits stream with %" PRIu32
 			    " end-of-generation tokens, vocabulary has %"
-			    PRIu32, in->name, n_eog, in->n_vocab);
+			    PRIu32, in->b.name, n_eog, in->n_vocab);
 		for (i = 0; i < n_eog && got > 0; i++) {
 			got = read_bytes(in, b, 4, err);
 			if (got > 0 && header_eog(in, i, (int32_t)get_u32(b),
@@ -376,7 +350,7 @@ binary_header(struct pico_logits_in *in, struct pico_err *err)
 	}
 	if (got == 0)
 		(void)fail(err, "%s: byte %" PRIu64 ": logits stream is cut "
-		    "off inside its header", in->name, in->offset);
+		    "off inside its header", in->b.name, in->offset);
 	return got > 0 ? header_end(in, n_eog, err) : -1;
 }
 
@@ -387,20 +361,20 @@ binary_row(struct pico_logits_in *in, int32_t id, struct pico_err *err)
 	int got;
 
 	while (have < want) {
-		got = fill(in, 1, err);
+		got = input_fill(&in->b, 1, err);
 		if (got < 0)
 			return -1;
 		if (got == 0)
 			return fail(err, "%s: byte %" PRIu64 ": logits of "
 			    "token %" PRId32 " are cut off (%zu of %zu bytes)",
-			    in->name, in->offset, id, have, want);
-		k = MIN(in->len - in->pos, want - have);
+			    in->b.name, in->offset, id, have, want);
+		k = MIN(in->b.len - in->b.pos, want - have);
 		if (mem_grow(&in->row, &in->row_cap,
 		    (have + k + sizeof *in->row - 1) / sizeof *in->row,
 		    sizeof *in->row, "a row of logits", err) < 0)
 			return -1;
-		memcpy((char *)in->row + have, in->buf + in->pos, k);
-		in->pos += k;
+		memcpy((char *)in->row + have, in->b.buf + in->b.pos, k);
+		in->b.pos += k;
 		in->offset += k;
 		have += k;
 	}
@@ -422,9 +396,9 @@ next_binary(struct pico_logits_in *in, int32_t *id, const float **logits,
 	}
 	for (;;) {
 		at = in->offset;
-		got = fill(in, sizeof b, err);
+		got = input_fill(&in->b, sizeof b, err);
 		if (got > 0 && in->open &&
-		    memcmp(in->buf + in->pos, magic, sizeof magic) == 0)
+		    memcmp(in->b.buf + in->b.pos, magic, sizeof magic) == 0)
 			got = 0;	/* the stream before had no proper end */
 		else if (got >= 0)
 			got = read_bytes(in, b, sizeof b, err);
@@ -444,11 +418,11 @@ next_binary(struct pico_logits_in *in, int32_t *id, const float **logits,
 	if (*id < PICO_END_STOP || *id >= (int64_t)in->n_vocab)
 		return fail(err, "%s: byte %" PRIu64 ": %" PRId32 " is not a "
 		    "token of the vocabulary of %" PRIu32 " nor the end of a "
-		    "sequence (-1 to -4)", in->name, at, *id, in->n_vocab);
+		    "sequence (-1 to -4)", in->b.name, at, *id, in->n_vocab);
 	if ((flags & ~(uint32_t)(PICO_ROW_LOGITS | PICO_ROW_LINE_END)) != 0 ||
 	    (*id < 0 && flags != 0))
 		return fail(err, "%s: byte %" PRIu64 ": unknown flags 0x%"
-		    PRIx32, in->name, at + 4, flags);
+		    PRIx32, in->b.name, at + 4, flags);
 	if (*id < 0)
 		return end_sequence(in, *id, id);
 	*logits = NULL;
@@ -473,33 +447,33 @@ static int
 start(struct pico_logits_in *in, struct pico_err *err)
 {
 	size_t n = sizeof magic;
-	int got = fill(in, 1, err);
+	int got = input_fill(&in->b, 1, err);
 
 	if (got < 0)
 		return -1;
 	if (got == 0)
-		return fail(err, "%s: empty, not a logits stream", in->name);
-	if (in->buf[0] == '#') {
+		return fail(err, "%s: empty, not a logits stream", in->b.name);
+	if (in->b.buf[0] == '#') {
 		in->text = true;
 		return text_header(in, err);
 	}
-	if (in->buf[0] == magic[0]) {
-		got = fill(in, n, err);
+	if (in->b.buf[0] == magic[0]) {
+		got = input_fill(&in->b, n, err);
 		if (got < 0)
 			return -1;
 	}
-	n = MIN(in->len, n);
-	if (n == sizeof magic && memcmp(in->buf, magic, n) == 0) {
-		in->pos = n;
+	n = MIN(in->b.len, n);
+	if (n == sizeof magic && memcmp(in->b.buf, magic, n) == 0) {
+		in->b.pos = n;
 		in->offset = n;
 		return binary_header(in, err);
 	}
-	if (n == sizeof magic && memcmp(in->buf, magic, 4) == 0)
+	if (n == sizeof magic && memcmp(in->b.buf, magic, 4) == 0)
 		return fail(err, "%s: byte 4: logits stream of version %"
-		    PRIu32 ", version 1 is supported", in->name,
-		    get_u32(in->buf + 4));
+		    PRIu32 ", version 1 is supported", in->b.name,
+		    get_u32(in->b.buf + 4));
 	return fail(err, "%s: not a logits stream: it begins with '%s'",
-	    in->name, show((const char *)in->buf, n));
+	    in->b.name, show((const char *)in->b.buf, n));
 }
 
 struct pico_logits_in *
@@ -510,8 +484,8 @@ pico_logits_open(int fd, const char *name, struct pico_err *err)
 
 	if (in == NULL)
 		return NULL;
-	in->fd = fd;
-	in->name = name;
+	in->b.fd = fd;
+	in->b.name = name;
 	in->line = 1;
 	if (start(in, err) == 0)
 		return in;

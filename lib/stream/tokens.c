@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Token streams, pico-stream(5): decimal ids in lines, or int32 with a header. */
+/* Token streams, pico-stream(5): decimal ids in lines, or int32 in binary. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -7,23 +7,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../base/base.h"
+#include "input.h"
 
 static const uint8_t header[8] = { 0x89, 'P', 'T', 'K', 1, 0, 0, 0 };
 
 /* ---- reading ---- */
 
 struct pico_tokens_in {
-	int fd;
-	const char *name;
+	struct input b;
 	enum { FORM_UNKNOWN, FORM_TEXT, FORM_BINARY } form;
+	bool ended;		/* a terminal is not asked again */
 	bool open;		/* a sequence has begun and not ended */
 	uint64_t line;		/* sequence being read, from 1 */
-	uint64_t column;	/* text: of buf[pos], from 1 */
-	uint64_t offset;	/* binary: of buf[pos] in the stream */
+	uint64_t column;	/* text: of b.buf[b.pos], from 1 */
+	uint64_t offset;	/* binary: of b.buf[b.pos] in the stream */
 	uint64_t token_at;	/* column or offset of the last token */
-	size_t pos, len;
-	uint8_t buf[65536];
 };
 
 struct pico_tokens_in *
@@ -33,8 +31,8 @@ pico_tokens_open(int fd, const char *name, struct pico_err *err)
 
 	if (in == NULL)
 		return NULL;
-	in->fd = fd;
-	in->name = name;
+	in->b.fd = fd;
+	in->b.name = name;
 	in->line = 1;
 	in->column = 1;
 	return in;
@@ -56,32 +54,9 @@ int
 pico_tokens_place(const struct pico_tokens_in *in, char *out, size_t size)
 {
 	return in->form == FORM_BINARY ?
-	    snprintf(out, size, "%s: byte %" PRIu64, in->name, in->token_at) :
+	    snprintf(out, size, "%s: byte %" PRIu64, in->b.name, in->token_at) :
 	    snprintf(out, size, "%s: line %" PRIu64 ", column %" PRIu64,
-	    in->name, in->line, in->token_at);
-}
-
-/* Makes `want` bytes available at buf + pos, if the stream has so many: 1;
-   0 if it ends before, -1 if reading fails. Reads no more than it must wait
-   for. */
-static int
-fill(struct pico_tokens_in *in, size_t want, struct pico_err *err)
-{
-	int64_t k;
-
-	if (in->len - in->pos >= want)
-		return 1;
-	memmove(in->buf, in->buf + in->pos, in->len - in->pos);
-	in->len -= in->pos;
-	in->pos = 0;
-	while (in->len < want) {
-		k = read_some(in->fd, in->name, in->buf + in->len,
-		    sizeof in->buf - in->len, err);
-		if (k <= 0)
-			return (int)k;
-		in->len += (size_t)k;
-	}
-	return 1;
+	    in->b.name, in->line, in->token_at);
 }
 
 static int
@@ -110,12 +85,12 @@ not_an_id(struct pico_tokens_in *in, const char *head, size_t n_head,
 	size_t n = n_head;
 
 	memcpy(word, head, n);
-	while (n < sizeof word && in->pos < in->len &&
-	    !is_blank(in->buf[in->pos]) && in->buf[in->pos] != '\n')
-		word[n++] = (char)in->buf[in->pos++];
+	while (n < sizeof word && in->b.pos < in->b.len &&
+	    !is_blank(in->b.buf[in->b.pos]) && in->b.buf[in->b.pos] != '\n')
+		word[n++] = (char)in->b.buf[in->b.pos++];
 	return fail(err, "%s: line %" PRIu64 ", column %" PRIu64
 	    ": '%s' is not a token id (a whole number up to 2147483647)",
-	    in->name, in->line, in->column, show(word, n));
+	    in->b.name, in->line, in->column, show(word, n));
 }
 
 static int
@@ -129,10 +104,10 @@ next_text(struct pico_tokens_in *in, int32_t *value, struct pico_err *err)
 	for (;;) {
 		uint8_t c;
 
-		got = fill(in, 1, err);
+		got = input_fill(&in->b, 1, err);
 		if (got < 0)
 			return -1;
-		c = got > 0 ? in->buf[in->pos] : '\n';
+		c = got > 0 ? in->b.buf[in->b.pos] : '\n';
 		if (c == '\n' || is_blank(c)) {
 			if (n > 0) {
 				in->token_at = in->column;
@@ -142,7 +117,7 @@ next_text(struct pico_tokens_in *in, int32_t *value, struct pico_err *err)
 			}
 			if (got == 0 && !in->open)
 				return PICO_EOF;
-			in->pos += (size_t)got;
+			in->b.pos += (size_t)got;
 			if (c == '\n') {
 				*value = PICO_END_NONE;
 				return end_sequence(in);
@@ -158,7 +133,7 @@ next_text(struct pico_tokens_in *in, int32_t *value, struct pico_err *err)
 		if (n < sizeof word)
 			word[n] = (char)c;
 		n++;
-		in->pos++;
+		in->b.pos++;
 		in->open = true;
 	}
 }
@@ -167,18 +142,18 @@ next_text(struct pico_tokens_in *in, int32_t *value, struct pico_err *err)
 static int
 read_i32(struct pico_tokens_in *in, int32_t *v, struct pico_err *err)
 {
-	int got = fill(in, 4, err);
+	int got = input_fill(&in->b, 4, err);
 
 	if (got < 0)
 		return -1;
-	if (got == 0 && in->len > in->pos)
+	if (got == 0 && in->b.len > in->b.pos)
 		return fail(err, "%s: byte %" PRIu64 ": token stream is cut off "
-		    "inside an id (%zu of 4 bytes)", in->name, in->offset,
-		    in->len - in->pos);
+		    "inside an id (%zu of 4 bytes)", in->b.name, in->offset,
+		    in->b.len - in->b.pos);
 	if (got == 0)
 		return 0;
-	*v = (int32_t)get_u32(in->buf + in->pos);
-	in->pos += 4;
+	*v = (int32_t)get_u32(in->b.buf + in->b.pos);
+	in->b.pos += 4;
 	in->offset += 4;
 	return 1;
 }
@@ -209,11 +184,11 @@ next_binary(struct pico_tokens_in *in, int32_t *value, struct pico_err *err)
 			return -1;
 		if (got == 0)
 			return fail(err, "%s: byte %" PRIu64 ": token stream "
-			    "is cut off inside its header", in->name, at);
+			    "is cut off inside its header", in->b.name, at);
 		if (v != 1)
 			return fail(err, "%s: byte %" PRIu64 ": token stream "
 			    "of version %" PRId32 ", version 1 is supported",
-			    in->name, at + 4, v);
+			    in->b.name, at + 4, v);
 	}
 	*value = v;
 	in->token_at = at;
@@ -223,7 +198,7 @@ next_binary(struct pico_tokens_in *in, int32_t *value, struct pico_err *err)
 	}
 	if (v < PICO_END_STOP)
 		return fail(err, "%s: byte %" PRIu64 ": %" PRId32 " is not a "
-		    "token id nor the end of a sequence (-1 to -4)", in->name,
+		    "token id nor the end of a sequence (-1 to -4)", in->b.name,
 		    at, v);
 	return end_sequence(in);
 }
@@ -235,25 +210,25 @@ pico_tokens_next(struct pico_tokens_in *in, int32_t *value,
 	int got;
 
 	if (in->form == FORM_UNKNOWN) {
-		got = fill(in, 1, err);
+		got = input_fill(&in->b, 1, err);
 		if (got <= 0)
 			return got;	/* nothing: no sequences */
-		in->form = in->buf[in->pos] != header[0] ? FORM_TEXT :
+		in->form = in->b.buf[in->b.pos] != header[0] ? FORM_TEXT :
 		    FORM_BINARY;
 	}
 	if (in->form == FORM_TEXT)
 		return next_text(in, value, err);
 	if (in->offset == 0) {
-		got = fill(in, sizeof header, err);
+		got = input_fill(&in->b, sizeof header, err);
 		if (got < 0)
 			return -1;
 		/* The version is judged where headers are read. */
-		if (memcmp(in->buf + in->pos, header,
-		    MIN(in->len - in->pos, (size_t)4)) != 0 || got == 0)
+		if (memcmp(in->b.buf + in->b.pos, header,
+		    MIN(in->b.len - in->b.pos, (size_t)4)) != 0 || got == 0)
 			return fail(err, "%s: byte 0: not a token stream "
-			    "(it begins with '%s')", in->name,
-			    show((char *)in->buf + in->pos,
-			    MIN(in->len - in->pos, sizeof header)));
+			    "(it begins with '%s')", in->b.name,
+			    show((char *)in->b.buf + in->b.pos,
+			    MIN(in->b.len - in->b.pos, sizeof header)));
 	}
 	return next_binary(in, value, err);
 }
@@ -261,9 +236,9 @@ pico_tokens_next(struct pico_tokens_in *in, int32_t *value,
 bool
 pico_tokens_ready(const struct pico_tokens_in *in)
 {
-	struct pollfd p = { .fd = in->fd, .events = POLLIN };
+	struct pollfd p = { .fd = in->b.fd, .events = POLLIN };
 
-	return in->pos < in->len || poll(&p, 1, 0) > 0;
+	return in->b.pos < in->b.len || in->ended || poll(&p, 1, 0) > 0;
 }
 
 bool
@@ -274,11 +249,11 @@ pico_tokens_recover(struct pico_tokens_in *in)
 	if (in->form != FORM_TEXT)
 		return false;
 	do {
-		if (fill(in, 1, NULL) <= 0) {
+		if (input_fill(&in->b, 1, NULL) <= 0) {
 			in->open = false;
 			return true;
 		}
-		c = in->buf[in->pos++];
+		c = in->b.buf[in->b.pos++];
 	} while (c != '\n');
 	(void)end_sequence(in);
 	return true;

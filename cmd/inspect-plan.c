@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether a model runs here, and what it needs. */
+#include "inspect.h"
+
+#include <inttypes.h>
+
+/* NULL and *err: it does not run. */
+static struct pico_model *
+open_model(const struct pico_gguf *g, struct pico_err *err)
+{
+	struct pico_vocab *v = pico_vocab_open(g, NULL, err);
+
+	if (v == NULL)
+		return NULL;
+	pico_vocab_close(v);
+	return pico_model_open(g, err);
+}
+
+void
+put_needs(const struct pico_gguf *g)
+{
+	struct pico_ctx_params params = {0};
+	struct pico_err err = {0};
+	struct pico_model *m = open_model(g, &err);
+	struct pico_plan p;
+
+	if (m == NULL || pico_plan(m, &params, &p, &err) < 0) {
+		printf("runs here:\tno: %s\n", err.msg);
+		pico_model_close(m);
+		return;
+	}
+	printf("runs here:\tyes\nneeds:\t%.1f MB of weights, %.1f MB of KV "
+	    "cache for %" PRIu32 " tokens, %.1f MB of buffers\n",
+	    (double)p.weights / 1e6, (double)p.kv / 1e6, p.n_ctx,
+	    (double)p.buffers / 1e6);
+	if (pico_model_info(m).note != NULL)
+		printf("note:\t%s\n", pico_model_info(m).note);
+	pico_model_close(m);
+}
+
+int
+put_plan(const struct pico_gguf *g, const char *path,
+    const struct pico_ctx_params *params)
+{
+	struct pico_err err = {0};
+	struct pico_model *m = open_model(g, &err);
+	struct pico_plan p;
+
+	if (m == NULL || pico_plan(m, params, &p, &err) < 0) {
+		pico_model_close(m);
+		return fault(path, "%s", err.msg);
+	}
+	printf("weights\t%" PRIu64 "\tmapped, %" PRIu64 " read per step\n",
+	    p.weights, p.step);
+	printf("kv\t%" PRIu64 "\t%" PRIu32 " layers x (%" PRIu32 " + %" PRIu32
+	    ") x %" PRIu32 " positions x %" PRIu32 " at once x %s\n", p.kv,
+	    p.n_layer, p.n_kv_embd_k, p.n_kv_embd_v, p.n_ctx, p.n_seq,
+	    params->kv == PICO_CACHE_F32 ? "f32" : "f16");
+	printf("buffers\t%" PRIu64 "\n", p.buffers);
+	printf("total\t%" PRIu64 "\n", p.weights + p.kv + p.buffers);
+	pico_model_close(m);
+	return 0;
+}
