@@ -79,13 +79,13 @@ test: all units
 SANITIZE = $(MAKE) test BUILD=build/$@ \
 	EXTRA_CFLAGS='-fno-omit-frame-pointer -fno-sanitize-recover=all'
 check-asan:
-	$(SANITIZE) CFLAGS='-O1 -g -fsanitize=address,undefined' \
+	+$(SANITIZE) CFLAGS='-O1 -g -fsanitize=address,undefined' \
 	    LDFLAGS=-fsanitize=address,undefined
 check-ubsan:
-	$(SANITIZE) CFLAGS='-O1 -g -fsanitize=undefined' \
+	+$(SANITIZE) CFLAGS='-O1 -g -fsanitize=undefined' \
 	    LDFLAGS=-fsanitize=undefined
 check-tsan:
-	$(SANITIZE) CFLAGS='-O1 -g -fsanitize=thread' \
+	+$(SANITIZE) CFLAGS='-O1 -g -fsanitize=thread' \
 	    LDFLAGS=-fsanitize=thread
 check-valgrind: all units
 	tests/valgrind $(BUILD)

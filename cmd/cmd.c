@@ -92,6 +92,19 @@ cmd_die_in(const char *path, const struct pico_err *err)
 }
 
 void
+cmd_fail(const char *fmt, ...)
+{
+	char msg[500];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(msg, sizeof msg, fmt, ap);
+	va_end(ap);
+	say(msg);
+	exit(PICO_ERROR);
+}
+
+void
 cmd_usage(const char *fmt, ...)
 {
 	char msg[500];
@@ -131,6 +144,16 @@ cmd_finish(int status)
 	return status;
 }
 
+void *
+cmd_alloc(size_t n, size_t size)
+{
+	void *p = calloc(n > 0 ? n : 1, size > 0 ? size : 1);
+
+	if (p == NULL)
+		cmd_fail("no memory for %zu times %zu bytes", n, size);
+	return p;
+}
+
 const char *
 cmd_model(const char *opt)
 {
@@ -151,7 +174,6 @@ int
 cmd_open(const char *operand, const char **for_messages)
 {
 	struct stat st;
-	struct pico_err err = { .status = PICO_ERROR };
 	int fd;
 
 	if (strcmp(operand, "-") == 0) {
@@ -166,9 +188,8 @@ cmd_open(const char *operand, const char **for_messages)
 		errno = EISDIR;
 	}
 	if (fd < 0) {
-		(void)snprintf(err.msg, sizeof err.msg, "cannot open '%s': %s",
+		cmd_fail("cannot open '%s': %s",
 		    operand, strerror(errno));
-		cmd_die(&err);
 	}
 	return fd;
 }
@@ -176,7 +197,6 @@ cmd_open(const char *operand, const char **for_messages)
 char *
 cmd_read_all(int fd, const char *for_messages, size_t *n)
 {
-	struct pico_err err = { .status = PICO_ERROR };
 	size_t cap = 0;
 	char *buf = NULL, *p;
 	ssize_t k;
@@ -187,10 +207,8 @@ cmd_read_all(int fd, const char *for_messages, size_t *n)
 			cap = cap > 0 ? cap * 2 : 65536;
 			p = realloc(buf, cap);
 			if (p == NULL) {
-				(void)snprintf(err.msg, sizeof err.msg,
-				    "%s: no memory for %zu bytes of text",
+				cmd_fail("%s: no memory for %zu bytes of text",
 				    for_messages, cap);
-				cmd_die(&err);
 			}
 			buf = p;
 		}
@@ -200,10 +218,8 @@ cmd_read_all(int fd, const char *for_messages, size_t *n)
 		if (k > 0) {
 			*n += (size_t)k;
 		} else if (errno != EINTR) {
-			(void)snprintf(err.msg, sizeof err.msg,
-			    "read error on %s: %s", for_messages,
+			cmd_fail("read error on %s: %s", for_messages,
 			    strerror(errno));
-			cmd_die(&err);
 		}
 	}
 }
@@ -218,9 +234,8 @@ cmd_seed(const char *arg, void *data, struct pico_err *err)
 	if (strcmp(arg, "random") == 0) {
 		f = fopen("/dev/urandom", "rb");
 		if (f == NULL || fread(seed, sizeof *seed, 1, f) != 1) {
-			err->status = PICO_ERROR;
-			(void)snprintf(err->msg, sizeof err->msg,
-			    "cannot read /dev/urandom: %s", strerror(errno));
+			(void)pico_fail(err, PICO_ERROR, "cannot read "
+			    "/dev/urandom: %s", strerror(errno));
 			if (f != NULL)
 				(void)fclose(f);
 			return -1;

@@ -32,6 +32,9 @@ int cmd_start(const struct cmd *c, const struct pico_opt *table, int argc,
 _Noreturn void cmd_die(const struct pico_err *err);
 /* The same for a fault in a file: "name: 'path': message". */
 _Noreturn void cmd_die_in(const char *path, const struct pico_err *err);
+/* Prints "name: message" and exits 1; cmd_usage exits 2. */
+_Noreturn void cmd_fail(const char *fmt, ...)
+    __attribute__((format(printf, 1, 2)));
 _Noreturn void cmd_usage(const char *fmt, ...)
     __attribute__((format(printf, 1, 2)));
 /* Prints "name: message" and goes on; silent with -q. */
@@ -40,6 +43,9 @@ void cmd_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void cmd_report(const struct pico_err *err);
 /* Flushes stdout; a failed write turns status 0 into 1. Returns the status. */
 int cmd_finish(int status);
+
+/* n * size zeroed bytes; exits 1, naming the bytes, if there are none. */
+void *cmd_alloc(size_t n, size_t size);
 
 /* -m, $PICO_MODEL, the installed default; exits 2 with advice if none. */
 const char *cmd_model(const char *opt);

@@ -254,11 +254,9 @@ void
 list_diffable(const struct pico_gguf *g)
 {
 	size_t n_kv = pico_gguf_n_kv(g), n = pico_gguf_n_tensors(g), i;
-	const struct pico_kv **kv = calloc(n_kv + 1, sizeof *kv);
-	const struct pico_tensor **t = calloc(n + 1, sizeof *t);
+	const struct pico_kv **kv = cmd_alloc(n_kv, sizeof *kv);
+	const struct pico_tensor **t = cmd_alloc(n, sizeof *t);
 
-	if (kv == NULL || t == NULL)
-		cmd_die(&(struct pico_err){ PICO_ERROR, "no memory to sort" });
 	for (i = 0; i < n_kv; i++)
 		kv[i] = pico_gguf_kv(g, i);
 	for (i = 0; i < n; i++)

@@ -16,9 +16,7 @@ put_text(struct pico_str s, size_t most)
 	while (n < s.n && n > 0 && ((unsigned char)s.p[n] & 0xc0) == 0x80)
 		n--;	/* no half characters */
 	size = pico_escape(NULL, 0, s.p, n) + 1;
-	buf = malloc(size);
-	if (buf == NULL)
-		cmd_die(&(struct pico_err){ PICO_ERROR, "no memory for text" });
+	buf = cmd_alloc(size, 1);
 	(void)pico_escape(buf, size, s.p, n);
 	(void)fputs(buf, stdout);
 	free(buf);

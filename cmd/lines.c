@@ -53,10 +53,7 @@ append(struct lines *l, int32_t id, struct pico_err *err)
 	if (l->n == l->cap) {
 		v = realloc(l->ids, cap * sizeof *v);
 		if (v == NULL) {
-			err->status = PICO_ERROR;
-			(void)snprintf(err->msg, sizeof err->msg,
-			    "no memory for %zu token ids", cap);
-			return -1;
+			return pico_fail(err, PICO_ERROR, "no memory for %zu token ids", cap);
 		}
 		l->ids = v;
 		l->cap = cap;

@@ -14,10 +14,8 @@ model_kv_type(const char *arg, void *data, struct pico_err *err)
 	} else if (strcmp(arg, "f32") == 0) {
 		*kv = PICO_CACHE_F32;
 	} else {
-		err->status = PICO_USAGE;
-		(void)snprintf(err->msg, sizeof err->msg,
-		    "'%.60s' is not a cache type: f16 or f32", arg);
-		return -1;
+		return pico_fail(err, PICO_USAGE, "'%.60s' is not a cache "
+		    "type: f16 or f32", arg);
 	}
 	return 0;
 }

@@ -130,13 +130,9 @@ json_end(void)
 static void
 flush(void)
 {
-	struct pico_err err = { .status = PICO_ERROR };
-
 	if (fflush(stdout) == 0)
 		return;
-	(void)snprintf(err.msg, sizeof err.msg,
-	    "write error on standard output: %s", strerror(errno));
-	cmd_die(&err);
+	cmd_fail("write error on standard output: %s", strerror(errno));
 }
 
 static void
@@ -154,18 +150,14 @@ put(const char *p, size_t n)
 static void
 keep(const char *p, size_t n)
 {
-	struct pico_err err = { .status = PICO_ERROR };
 	size_t want = n_text + n;
 	char *grown;
 
 	if (want > cap_text) {
 		want *= 2;
 		grown = realloc(text, want);
-		if (grown == NULL) {
-			(void)snprintf(err.msg, sizeof err.msg,
-			    "no memory for a text of %zu bytes", want);
-			cmd_die(&err);
-		}
+		if (grown == NULL)
+			cmd_fail("no memory for a text of %zu bytes", want);
 		text = grown;
 		cap_text = want;
 	}
@@ -207,17 +199,14 @@ end_text(void)
 static void
 token(const struct pico_tokens_in *in, int32_t id)
 {
-	struct pico_err err = { .status = PICO_ERROR };
 	char place[300];
 	size_t n;
 
 	if (id >= pico_vocab_n(vocab)) {
 		flush();
 		(void)pico_tokens_place(in, place, sizeof place);
-		(void)snprintf(err.msg, sizeof err.msg, "%s: token %" PRId32
-		    " is out of range, the vocabulary has %" PRId32, place, id,
-		    pico_vocab_n(vocab));
-		cmd_die(&err);
+		cmd_fail("%s: token %" PRId32 " is out of range, the "
+		    "vocabulary has %" PRId32, place, id, pico_vocab_n(vocab));
 	}
 	n = pico_detok_token(&detok, id, piece);
 	n_tokens++;
@@ -271,15 +260,10 @@ main(int argc, char **argv)
 	vocab = pico_vocab_open(g, NULL, &err);
 	if (vocab == NULL)
 		cmd_die_in(path, &err);
-	if (pico_vocab_piece_max(vocab) == 0) {
-		err.status = PICO_ERROR;
-		(void)snprintf(err.msg, sizeof err.msg, "the model has no "
-		    "tokenizer: its tokens have no texts");
-		cmd_die(&err);
-	}
-	piece = malloc(pico_vocab_piece_max(vocab) + 1);
-	if (piece == NULL)
-		return PICO_ERROR;
+	if (pico_vocab_piece_max(vocab) == 0)
+		cmd_fail("the model has no tokenizer: its tokens have no "
+		    "texts");
+	piece = cmd_alloc(pico_vocab_piece_max(vocab), 1);
 	pico_detok_init(&detok, vocab, special, keep_space);
 	prompt = fstat(STDOUT_FILENO, &st) == 0 && !S_ISREG(st.st_mode);
 

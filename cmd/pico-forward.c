@@ -56,10 +56,8 @@ struct forward {
 static int
 senseless(uint64_t pos, struct pico_err *err)
 {
-	err->status = PICO_ERROR;
-	(void)snprintf(err->msg, sizeof err->msg, "position %" PRIu64
+	return pico_fail(err, PICO_ERROR, "position %" PRIu64
 	    ": the logits are NaN or all -infinity", pos);
-	return -1;
 }
 
 /* position, token, rank, id, logit, log-probability, piece */
@@ -142,16 +140,14 @@ check_line(const struct forward *f, const struct lines *l, size_t start,
 	for (i = 0; i < l->n && l->ids[i] < n_vocab; i++)
 		;
 	if (i < l->n)
-		(void)snprintf(err->msg, sizeof err->msg, "token %" PRId32
-		    " is not in the vocabulary of %" PRId32, l->ids[i],
-		    n_vocab);
+		(void)pico_fail(err, PICO_ERROR, "token %" PRId32 " is not in "
+		    "the vocabulary of %" PRId32, l->ids[i], n_vocab);
 	else if (l->n > n_ctx - start)
-		(void)snprintf(err->msg, sizeof err->msg, "prompt has %zu "
-		    "tokens%s, context is %" PRIu32, start + l->n,
+		(void)pico_fail(err, PICO_ERROR, "prompt has %zu tokens%s, "
+		    "context is %" PRIu32, start + l->n,
 		    start > 0 ? " with those before it" : "", n_ctx);
 	else
 		return 0;
-	err->status = PICO_ERROR;
 	lines_blame(l, err);
 	return -1;
 }
@@ -217,15 +213,12 @@ allocate(struct forward *f)
 {
 	size_t n = (size_t)pico_vocab_n(f->r.vocab);
 
-	f->cols = calloc(pico_ctx_chunk(f->r.ctx), sizeof *f->cols);
-	f->cand = calloc(top < (int64_t)n ? (size_t)top + 1 : n,
+	f->cols = cmd_alloc(pico_ctx_chunk(f->r.ctx), sizeof *f->cols);
+	f->cand = cmd_alloc(top < (int64_t)n ? (size_t)top : n,
 	    sizeof *f->cand);
 	f->shown_size = 4 * pico_vocab_piece_max(f->r.vocab) + 1;
-	f->shown = malloc(f->shown_size);
-	f->last = calloc(n, sizeof *f->last);
-	if (f->cols == NULL || f->cand == NULL || f->shown == NULL ||
-	    f->last == NULL)
-		cmd_usage("no memory for a vocabulary of %zu", n);
+	f->shown = cmd_alloc(f->shown_size, 1);
+	f->last = cmd_alloc(n, sizeof *f->last);
 	if (top > (int64_t)n)
 		top = (int64_t)n;
 }

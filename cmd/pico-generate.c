@@ -65,13 +65,11 @@ static void
 read_stops(struct pico_gen_params *p, int32_t n_vocab)
 {
 	struct pico_err err = {0};
-	struct pico_str *text = calloc(stop_texts.n + 1, sizeof *text);
-	int32_t *id = calloc(stop_ids.n + 1, sizeof *id);
+	struct pico_str *text = cmd_alloc(stop_texts.n, sizeof *text);
+	int32_t *id = cmd_alloc(stop_ids.n, sizeof *id);
 	int64_t v;
 	size_t i;
 
-	if (text == NULL || id == NULL)
-		cmd_usage("no memory for %zu stops", stop_texts.n + stop_ids.n);
 	for (i = 0; i < stop_texts.n; i++) {
 		text[i].p = stop_texts.v[i];
 		text[i].n = strlen(stop_texts.v[i]);

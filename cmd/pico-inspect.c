@@ -158,11 +158,9 @@ main(int argc, char **argv)
 {
 	int first = cmd_start(&about, table, argc, argv), n_files, n_names = 0;
 	int i, status = 0;
-	const char **files = calloc((size_t)argc + 1, sizeof *files);
-	char **names = calloc((size_t)argc + 1, sizeof *names);
+	const char **files = cmd_alloc((size_t)argc + 1, sizeof *files);
+	char **names = cmd_alloc((size_t)argc + 1, sizeof *names);
 
-	if (files == NULL || names == NULL)
-		cmd_die(&(struct pico_err){ PICO_ERROR, "no memory" });
 	if (view.json + diffable + vocab + stats + check + offsets + (key != NULL) +
 	    (dump != NULL) + (raw != NULL) + plan > 1)
 		cmd_usage("only one of --json, --diffable, --key, --vocab, "

@@ -56,17 +56,13 @@ die(const struct pico_err *err)
 static void
 remember(int32_t id)
 {
-	struct pico_err err = { .status = PICO_ERROR };
 	int32_t *v;
 
 	if (n_prev == cap_prev) {
 		cap_prev = cap_prev > 0 ? cap_prev * 2 : 1024;
 		v = realloc(prev, cap_prev * sizeof *v);
-		if (v == NULL) {
-			(void)snprintf(err.msg, sizeof err.msg, "no memory for "
-			    "%zu tokens", cap_prev);
-			die(&err);
-		}
+		if (v == NULL)
+			cmd_fail("no memory for %zu tokens", cap_prev);
 		prev = v;
 	}
 	prev[n_prev++] = id;

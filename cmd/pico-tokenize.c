@@ -70,15 +70,8 @@ print_piece(int32_t id)
 {
 	struct pico_str s = pico_vocab_text(vocab, id);
 	size_t size = s.n * 4 + 1;
-	char *text = malloc(size);
+	char *text = cmd_alloc(size, 1);
 
-	if (text == NULL) {
-		struct pico_err err = { .status = PICO_ERROR };
-
-		(void)snprintf(err.msg, sizeof err.msg, "token %" PRId32
-		    ": no memory for %zu bytes", id, size);
-		cmd_die(&err);
-	}
 	(void)pico_escape(text, size, s.p, s.n);
 	(void)printf("%" PRId32 "\t%s\t%s\n", id, pico_token_type_name(
 	    pico_vocab_type(vocab, id)), text);
@@ -104,13 +97,9 @@ print_tables(void)
 			from = ids.end[i];
 		}
 	}
-	if (out_prompt && fflush(stdout) != 0) {
-		struct pico_err err = { .status = PICO_ERROR };
-
-		(void)snprintf(err.msg, sizeof err.msg, "write error on "
-		    "standard output: %s", strerror(errno));
-		cmd_die(&err);
-	}
+	if (out_prompt && fflush(stdout) != 0)
+		cmd_fail("write error on standard output: %s",
+		    strerror(errno));
 }
 
 static void
@@ -157,32 +146,25 @@ tokenize(const char *text, size_t n)
 static void
 tokenize_each(int fd, const char *name, char end)
 {
-	struct pico_err err = { .status = PICO_ERROR };
 	size_t n = 0, seen = 0, cap = 65536, from;
-	char *buf = malloc(cap), *p, *grown;
+	char *buf = cmd_alloc(cap, 1), *p;
 	ssize_t k;
 
 	for (;;) {
-		if (buf != NULL && n == cap) {
+		if (n == cap) {
 			cap *= 2;
-			grown = realloc(buf, cap);
-			if (grown == NULL)
-				free(buf);
-			buf = grown;
-		}
-		if (buf == NULL) {
-			(void)snprintf(err.msg, sizeof err.msg, "%s: no memory "
-			    "for a text of %zu bytes", name, cap);
-			cmd_die(&err);
+			p = realloc(buf, cap);
+			if (p == NULL)
+				cmd_fail("%s: no memory for a text of %zu "
+				    "bytes", name, cap);
+			buf = p;
 		}
 		k = read(fd, buf + n, cap - n);
 		if (k < 0 && errno == EINTR)
 			continue;
-		if (k < 0) {
-			(void)snprintf(err.msg, sizeof err.msg, "read error on "
-			    "%s: %s", name, strerror(errno));
-			cmd_die(&err);
-		}
+		if (k < 0)
+			cmd_fail("read error on %s: %s", name,
+			    strerror(errno));
 		if (k == 0)
 			break;
 		n += (size_t)k;
@@ -277,11 +259,8 @@ main(int argc, char **argv)
 	if (tokenizer == NULL)
 		cmd_die_in(path, &err);
 	set_flags();
-	if (offsets) {
-		ids.end = malloc(sizeof *ids.end);
-		if (ids.end == NULL)
-			return PICO_ERROR;
-	}
+	if (offsets)
+		ids.end = cmd_alloc(1, sizeof *ids.end);
 	/* A text is whole before its first token is known: one write each. */
 	pico_tokens_out_init(&out, STDOUT_FILENO, binary);
 	out_prompt = out.prompt;

@@ -15,12 +15,9 @@ sampling_bias(const char *arg, void *data, struct pico_err *err)
 	double bias = -INFINITY;
 	int64_t id;
 
-	if (eq == NULL || eq - arg >= (int)sizeof id_text) {
-		err->status = PICO_USAGE;
-		(void)snprintf(err->msg, sizeof err->msg, "'%.60s' is not "
-		    "ID=VALUE", arg);
-		return -1;
-	}
+	if (eq == NULL || eq - arg >= (int)sizeof id_text)
+		return pico_fail(err, PICO_USAGE, "'%.60s' is not ID=VALUE",
+		    arg);
 	memcpy(id_text, arg, (size_t)(eq - arg));
 	id_text[eq - arg] = '\0';
 	if (pico_parse_int(id_text, 0, INT32_MAX, &id, err) < 0 ||
@@ -28,11 +25,8 @@ sampling_bias(const char *arg, void *data, struct pico_err *err)
 	    HUGE_VAL, &bias, err) < 0))
 		return -1;
 	v = realloc(o->bias, (o->n_bias + 1) * sizeof *v);
-	if (v == NULL) {
-		err->status = PICO_ERROR;
-		(void)snprintf(err->msg, sizeof err->msg, "no memory");
-		return -1;
-	}
+	if (v == NULL)
+		return pico_fail(err, PICO_ERROR, "no memory");
 	v[o->n_bias++] = (struct pico_bias){ (int32_t)id, bias };
 	o->bias = v;
 	return 0;
@@ -59,11 +53,9 @@ sampling_chain(struct sampling_opts *o, uint32_t n_vocab,
 	for (i = 0; i < o->n_bias; i++) {
 		if ((uint32_t)o->bias[i].id < n_vocab)
 			continue;
-		err->status = PICO_USAGE;
-		(void)snprintf(err->msg, sizeof err->msg, "option "
-		    "--logit-bias: token %" PRId32 " is not in the vocabulary "
-		    "of %" PRIu32, o->bias[i].id, n_vocab);
-		return -1;
+		return pico_fail(err, PICO_USAGE, "option --logit-bias: token "
+		    "%" PRId32 " is not in the vocabulary of %" PRIu32,
+		    o->bias[i].id, n_vocab);
 	}
 	memcpy(o->steps, steps, sizeof steps);
 	*chain = (struct pico_chain){ o->steps, sizeof steps / sizeof *steps,

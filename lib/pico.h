@@ -43,6 +43,15 @@ struct pico_err {
 	char msg[500];	/* terminated; one line, control bytes escaped */
 };
 
+/* Fills in *err, unless an error is in it already, and returns -1; for those
+   who write functions of the same convention. err may be NULL. */
+int pico_fail(struct pico_err *err, enum pico_status status, const char *fmt,
+    ...)
+#ifdef __GNUC__
+    __attribute__((format(printf, 3, 4)))
+#endif
+    ;
+
 /* Bytes with a length. Borrowed from whatever they point into. */
 struct pico_str {
 	const char *p;

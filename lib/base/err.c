@@ -167,3 +167,14 @@ fail_errno(struct pico_err *err, const char *fmt, ...)
 	va_end(ap);
 	return -1;
 }
+
+int
+pico_fail(struct pico_err *err, enum pico_status status, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)set(err, status, 0, fmt, ap);
+	va_end(ap);
+	return -1;
+}
