@@ -174,7 +174,8 @@ struct attend {
 /* ---- the kernels of one instruction set ---- */
 
 struct kernels {
-	const char *name;
+	const char *name;	/* as in $PICO_CPU */
+	bool (*runs_here)(void);	/* NULL: everywhere */
 
 	/* n floats to one prepared row of a kind other than ACT_F32; n is a
 	   multiple of 32 or 256. */
@@ -216,7 +217,9 @@ struct kernels {
  */
 const struct kernels *kernels_get(struct pico_err *err);
 
-/* The sets; kernels.c chooses. */
+/* The sets, a file each; kernels.c chooses. */
 extern const struct kernels kernels_scalar;
+/* All sets that can run on this machine, the best first, ended by NULL. */
+const struct kernels *const *kernels_all(void);
 
 #endif

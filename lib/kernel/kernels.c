@@ -9,24 +9,37 @@
 /* Best first. */
 static const struct kernels *const sets[] = { &kernels_scalar };
 
+const struct kernels *const *
+kernels_all(void)
+{
+	static const struct kernels *here[COUNT(sets) + 1];
+	size_t n = 0;
+
+	for (size_t i = 0; i < COUNT(sets); i++)
+		if (sets[i]->runs_here == NULL || sets[i]->runs_here())
+			here[n++] = sets[i];
+	here[n] = NULL;
+	return here;
+}
+
 const struct kernels *
 kernels_get(struct pico_err *err)
 {
+	const struct kernels *const *k = kernels_all();
 	const char *want = getenv("PICO_CPU");
 	char list[100] = "";
 	size_t n = 0;
 
 	if (want == NULL || *want == '\0')
-		return sets[0];
-	for (size_t i = 0; i < COUNT(sets); i++) {
-		if (strcmp(want, sets[i]->name) == 0)
-			return sets[i];
-		if (n < sizeof list)
-			n += (size_t)snprintf(list + n, sizeof list - n, "%s%s",
-			    i > 0 ? ", " : "", sets[i]->name);
+		return k[0];
+	for (; *k != NULL; k++) {
+		if (strcmp(want, (*k)->name) == 0)
+			return *k;
+		n += (size_t)snprintf(list + n, sizeof list - n, "%s%s",
+		    n > 0 ? ", " : "", (*k)->name);
 	}
-	fail_usage(err, "PICO_CPU: kernel set '%s' is unknown or cannot run "
-	    "here; available: %s", show(want, strlen(want)), list);
+	(void)fail_usage(err, "PICO_CPU: kernel set '%s' is unknown or cannot "
+	    "run here; available: %s", show(want, strlen(want)), list);
 	return NULL;
 }
 
