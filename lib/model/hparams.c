@@ -328,7 +328,6 @@ hparams_read(struct hparams *h, const struct pico_gguf *g,
 {
 	struct reader r = { .g = g, .err = err };
 	struct pico_str name = {0}, type = { "model", 5 };
-	const struct pico_tensor *embd;
 	uint32_t max_layers;
 	double eps = 0;
 	int got;
@@ -356,11 +355,6 @@ hparams_read(struct hparams *h, const struct pico_gguf *g,
 	    need_u32(&r, "block_count", MAX(max_layers, 1), &h->n_layer) < 0 ||
 	    check_embd(&r, h) < 0)
 		return -1;
-	embd = pico_gguf_find_tensor(g, "token_embd.weight");
-	if (embd != NULL && embd->dims[0] != h->n_embd)
-		return fail(err, "key '%s' is %" PRIu32 ", but the rows of "
-		    "tensor 'token_embd.weight' have %" PRIu64,
-		    full(&r, "embedding_length"), h->n_embd, embd->dims[0]);
 	h->n_head = mem_new(h->n_layer, sizeof *h->n_head, "layers", err);
 	h->n_head_kv = mem_new(h->n_layer, sizeof *h->n_head, "layers", err);
 	h->n_ff = mem_new(h->n_layer, sizeof *h->n_head, "layers", err);
