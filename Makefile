@@ -19,7 +19,7 @@ AR ?= ar
 CFLAGS ?= -O2 -g
 BUILD ?= build
 
-# -ffp-contract=off: the same bits on every machine (DESIGN: exactness).
+# -ffp-contract=off: the same bits on every machine, pico(7).
 # No SIMD flags: vector code carries its own, chosen when the program runs.
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_FILE_OFFSET_BITS=64 \
 	-ffp-contract=off -Wall -Wextra -Wshadow -Wstrict-prototypes \
