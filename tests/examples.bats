@@ -49,6 +49,13 @@ setup() {
 	[ -z "$(ls tmp)" ]
 }
 
+@test 'loop: ends when the context is full' {
+	echo 'Once upon a time' | "$X/loop" --ignore-eog >got
+	echo 'Once upon a time' | pico-tokenize | pico-generate --ignore-eog |
+	    pico-detokenize >want
+	diff want got
+}
+
 @test 'loop: ends when a stage fails' {
 	mkdir tmp
 	run env PICO_MODEL=/nowhere TMPDIR="$PWD/tmp" "$X/loop" -n 3 <<<'The cat'
