@@ -45,10 +45,11 @@ $(BUILD)/%.o: %.c
 
 # The place of the default model is built in, so a new one rebuilds it.
 $(BUILD)/cmd/cmd.o: DEFINES = -DPICO_DATADIR='"$(DATADIR)/pico"'
-$(BUILD)/cmd/cmd.o: $(BUILD)/datadir
-$(BUILD)/datadir: force
+$(BUILD)/cmd/cmd.o: $(BUILD)/places
+PLACES = $(PREFIX) $(LIBDIR) $(INCLUDEDIR) $(DATADIR)
+$(BUILD)/places: force
 	@mkdir -p $(@D)
-	@echo '$(DATADIR)' | cmp -s - $@ || echo '$(DATADIR)' >$@
+	@echo '$(PLACES)' | cmp -s - $@ || echo '$(PLACES)' >$@
 
 $(BUILD)/libpico.a: $(LIB_OBJ)
 	@rm -f $@
@@ -107,7 +108,7 @@ demo: all
 
 MAN = $(sort $(wildcard man/*.[1-7]))
 
-$(BUILD)/pico.pc: Makefile
+$(BUILD)/pico.pc: Makefile $(BUILD)/places
 	@mkdir -p $(@D)
 	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' \
 	    'includedir=$(INCLUDEDIR)' '' 'Name: pico' \

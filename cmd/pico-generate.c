@@ -182,6 +182,7 @@ main(int argc, char **argv)
 	    &params.chain, &err) < 0)
 		cmd_die(&err);
 	pico_tokens_out_init(&out, STDOUT_FILENO, binary);
+	cmd_out = &out;
 	g = pico_gen_new(r.ctx, r.vocab, &params, &sink, &err);
 	if (g == NULL)
 		cmd_die(&err);
@@ -190,10 +191,8 @@ main(int argc, char **argv)
 	while (more || pico_gen_busy(g) > 0) {
 		if (more)
 			more = take_prompts(g, &lines, &status, &fatal);
-		if (pico_gen_step(g, &err) < 0) {
-			(void)pico_tokens_flush(&out, NULL);
+		if (pico_gen_step(g, &err) < 0)
 			cmd_die(&err);
-		}
 		steps++;
 		cmd_progress("token", pico_gen_stats(g)->prompt_tokens +
 		    pico_gen_stats(g)->new_tokens, 0);
