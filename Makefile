@@ -32,10 +32,11 @@ CMD_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out cmd/pico-%.c, \
 	$(wildcard cmd/*.c)))
 LIB_SRC = $(sort $(wildcard lib/*/*.c))
 LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/%.o)
+BENCH = $(BUILD)/bench/mkmodel $(BUILD)/bench/limits
 UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
 
 # `force` is never made: what needs it is looked at every time
-.PHONY: force all units test demo lint install uninstall clean help \
+.PHONY: force all units test bench demo lint install uninstall clean help \
 	check-asan check-ubsan check-tsan check-valgrind
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
 
@@ -68,7 +69,14 @@ $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libpico.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< $(BUILD)/libpico.a $(LIBS)
 
-units: $(UNIT)
+BENCH_LIBS = $(BUILD)/cmd.a $(BUILD)/libpico.a
+$(BUILD)/bench/mkmodel: $(BUILD)/tests/mkmodel.o $(BENCH_LIBS)
+$(BUILD)/bench/limits: $(BUILD)/tests/bench/limits.o $(BENCH_LIBS)
+$(BENCH):
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+units: $(UNIT) $(BENCH)
 
 # ---- tests ----
 
@@ -90,6 +98,11 @@ check-tsan:
 	    LDFLAGS=-fsanitize=thread
 check-valgrind: all units
 	tests/valgrind $(BUILD)
+
+# Speed beside the limits of this machine, measured in the same minutes. Takes a
+# quarter of an hour and 5 GB; tests/bench/run says what can be chosen.
+bench: all $(BENCH)
+	BUILD_DIR=$(BUILD) tests/bench/run
 
 lint:
 	mandoc -T lint -W warning $(MAN)
@@ -150,8 +163,9 @@ clean:
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
-	@echo 'Also: units lint uninstall clean check-asan check-ubsan' \
+	@echo 'Also: units bench lint uninstall clean check-asan check-ubsan' \
 	    'check-tsan check-valgrind'
 
--include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*/*.d)
+-include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*.d \
+	$(BUILD)/tests/*/*.d)
 .SECONDARY:
