@@ -282,7 +282,7 @@ main(int argc, char **argv)
 	running_save(&f.r);
 	cmd_progress_end();
 	if (model.verbose) {
-		report_rate("prompt", f.tokens, f.seconds);
+		report_rate("prompt", f.tokens, f.tokens, f.seconds);
 		running_report(&f.r, f.passes);
 	}
 	lines_close(&lines);

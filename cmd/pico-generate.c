@@ -143,11 +143,13 @@ static void
 report(const struct running *r, const struct pico_gen_stats *s,
     uint64_t steps)
 {
-	report_rate("prompt", s->prompt_tokens, s->prompt_seconds);
+	report_rate("prompt", s->prompt_tokens, s->prompt_tokens,
+	    s->prompt_seconds);
 	if (s->reused_tokens > 0)
 		(void)fprintf(stderr, "reused:\t%" PRIu64 " tokens\n",
 		    s->reused_tokens);
-	report_rate("decode", s->new_tokens, s->decode_seconds);
+	report_rate("decode", s->new_tokens, s->decoded_tokens,
+	    s->decode_seconds);
 	(void)fprintf(stderr, "stop:\t%s\n", reason_name(s->reason));
 	running_report(r, steps);
 	(void)fprintf(stderr, "seed:\t%" PRIu64 "\n", sampling.seed);
