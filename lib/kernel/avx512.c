@@ -34,11 +34,10 @@ runs_here(void)
 static void
 matmul(const struct matmul *m, size_t r0, size_t r1)
 {
-	size_t tile = kernel_act_kind(m->type) == ACT_F32 ? TILE_FLOAT : TILE;
 	size_t end = r0;
 
 	if (m->n_cols >= MANY) {
-		end = r1 - (r1 - r0) % tile;
+		end = r1 - (r1 - r0) % TILE;
 		avx512_tiles(m, r0, end);
 	}
 	avx512_rows(m, end, r1);
