@@ -134,6 +134,15 @@ cmd_warn(const char *fmt, ...)
 	say(msg);
 }
 
+void
+cmd_flush(void)
+{
+	errno = 0;
+	if (fflush(stdout) != 0 || ferror(stdout))
+		cmd_fail("write error on standard output: %s",
+		    strerror(errno != 0 ? errno : EIO));
+}
+
 int
 cmd_finish(int status)
 {

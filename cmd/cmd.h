@@ -45,6 +45,8 @@ _Noreturn void cmd_usage(const char *fmt, ...)
 void cmd_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* As cmd_die, but goes on; not silenced: for --keep-going. */
 void cmd_report(const struct pico_err *err);
+/* Flushes stdout, in the midst of things; exits 1 if it cannot. */
+void cmd_flush(void);
 /* Flushes stdout; a failed write turns status 0 into 1. Returns the status. */
 int cmd_finish(int status);
 

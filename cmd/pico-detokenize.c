@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* pico-detokenize: tokens to text. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,14 +127,6 @@ json_end(void)
 /* ---- output ---- */
 
 static void
-flush(void)
-{
-	if (fflush(stdout) == 0)
-		return;
-	cmd_fail("write error on standard output: %s", strerror(errno));
-}
-
-static void
 put(const char *p, size_t n)
 {
 	n_bytes += n;
@@ -144,7 +135,7 @@ put(const char *p, size_t n)
 	else
 		(void)fwrite(p, 1, n, stdout);
 	if (prompt)
-		flush();
+		cmd_flush();
 }
 
 static void
@@ -193,7 +184,7 @@ end_text(void)
 		(void)putchar(null ? '\0' : '\n');
 	}
 	if (prompt)
-		flush();
+		cmd_flush();
 }
 
 static void
@@ -203,7 +194,7 @@ token(const struct pico_tokens_in *in, int32_t id)
 	size_t n;
 
 	if (id >= pico_vocab_n(vocab)) {
-		flush();
+		cmd_flush();
 		(void)pico_tokens_place(in, place, sizeof place);
 		cmd_fail("%s: token %" PRId32 " is out of range, the "
 		    "vocabulary has %" PRId32, place, id, pico_vocab_n(vocab));

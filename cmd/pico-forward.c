@@ -268,7 +268,7 @@ main(int argc, char **argv)
 		if (stream && (end_line(&f, &lines, &err) < 0 ||
 		    pico_logits_flush(&f.out, &err) < 0))
 			break;
-		(void)fflush(stdout);
+		cmd_flush();
 	}
 	if (r == 0 && f.begun && stream && !f.full &&
 	    pico_logits_end(&f.out, lines.reason, &err) < 0)

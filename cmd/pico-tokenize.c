@@ -97,9 +97,8 @@ print_tables(void)
 			from = ids.end[i];
 		}
 	}
-	if (out_prompt && fflush(stdout) != 0)
-		cmd_fail("write error on standard output: %s",
-		    strerror(errno));
+	if (out_prompt)
+		cmd_flush();
 }
 
 static void
