@@ -59,14 +59,23 @@ cmd_start(const struct cmd *c, const struct pico_opt *table, int argc,
 	return first;
 }
 
+/* Messages hold names of files, and those may hold anything: what is no
+   character for a terminal is shown as '?', as in messages of the library. */
 static void
 say(const char *msg)
 {
+	char line[500];
+	size_t i;
+
+	(void)snprintf(line, sizeof line, "%s", msg);
+	for (i = 0; line[i] != '\0'; i++)
+		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
+			line[i] = '?';
 	cmd_progress_end();
 	if (cmd_out != NULL && cmd_out->n > 0)
 		(void)pico_tokens_flush(cmd_out, NULL);
 	(void)fflush(stdout);	/* keep the order where both are one file */
-	(void)fprintf(stderr, "%s: %s\n", name, msg);
+	(void)fprintf(stderr, "%s: %s\n", name, line);
 }
 
 void
