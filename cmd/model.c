@@ -2,6 +2,7 @@
 #include "model.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 int
@@ -54,6 +55,31 @@ model_params(const struct model_opts *o, uint32_t n_seq)
 	};
 }
 
+/* Kernels keep tiles of some 300 kB on the stack. */
+#define STACK (640u << 10)
+
+static void
+touch_stack(void)
+{
+	volatile char room[STACK];
+	size_t i;
+
+	for (i = 0; i < sizeof room; i += 1024)
+		room[i] = 0;
+}
+
+/* A stack that cannot grow is death by a signal: lets it grow at once, if so
+   many bytes are to be had, or exits with a message. */
+static void
+reserve_stack(void)
+{
+	volatile char *p = cmd_alloc(STACK, 1);
+
+	*p = 0;
+	free((void *)(uintptr_t)p);
+	touch_stack();
+}
+
 void
 running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
 {
@@ -76,6 +102,7 @@ running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
 	r->ctx = pico_ctx_new(r->model, &p, &err);
 	if (r->ctx == NULL)
 		cmd_die(&err);
+	reserve_stack();
 }
 
 void
