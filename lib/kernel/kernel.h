@@ -218,7 +218,7 @@ struct kernels {
 const struct kernels *kernels_get(struct pico_err *err);
 
 /* The sets, a file each; kernels.c chooses. */
-extern const struct kernels kernels_scalar;
+extern const struct kernels kernels_scalar, kernels_avx2;
 /* All sets that can run on this machine, the best first, ended by NULL. */
 const struct kernels *const *kernels_all(void);
 

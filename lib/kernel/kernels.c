@@ -7,7 +7,12 @@
 #include "kernel.h"
 
 /* Best first. */
-static const struct kernels *const sets[] = { &kernels_scalar };
+static const struct kernels *const sets[] = {
+#if defined(__x86_64__)
+	&kernels_avx2,
+#endif
+	&kernels_scalar
+};
 
 const struct kernels *const *
 kernels_all(void)
