@@ -25,12 +25,9 @@ runs_here(void)
 static void
 matmul(const struct matmul *m, size_t r0, size_t r1)
 {
-	enum act_kind kind = kernel_act_kind(m->type);
-
-	if (kind == ACT_F32)
+	if (kernel_act_kind(m->type) == ACT_F32)
 		avx2_floats(m, r0, r1);
-	else if (m->n_cols <= ROW_COLS &&
-	    m->n_in / (kind == ACT_Q8 ? 32 : 256) <= ROW_BLOCKS)
+	else if (m->n_cols <= ROW_COLS && m->n_in <= ROW_LENGTH)
 		avx2_rows(m, r0, r1);
 	else
 		avx2_tiles(m, r0, r1);

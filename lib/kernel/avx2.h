@@ -32,11 +32,11 @@
 
 /*
  * Products of the weights in rows r0..r1 with all columns. Quantized weights go
- * row by row (rows of at most ROW_BLOCKS blocks, at most ROW_COLS columns), or
+ * row by row (rows of at most ROW_LENGTH elements, at most ROW_COLS columns), or
  * in tiles of rows.
  */
 #define ROW_COLS 3
-#define ROW_BLOCKS 2048
+#define ROW_LENGTH 65536
 void avx2_rows(const struct matmul *m, size_t r0, size_t r1);
 void avx2_tiles(const struct matmul *m, size_t r0, size_t r1);
 /* Weights of any other type. */
@@ -134,6 +134,15 @@ static const struct format
 
 /* ---- scales ---- */
 
+/* Four halves; put together by integer units, which have less to do. */
+TEMPLATE uint64_t
+four_halves(const uint8_t *p, size_t step)
+{
+	return (uint64_t)get_u16(p) | (uint64_t)get_u16(p + step) << 16 |
+	    (uint64_t)get_u16(p + 2 * step) << 32 |
+	    (uint64_t)get_u16(p + 3 * step) << 48;
+}
+
 /* n <= 8 halves that are `step` bytes apart, widened; zeros follow. */
 TEMPLATE __m256
 halves(const uint8_t *p, size_t step, size_t n)
@@ -141,11 +150,9 @@ halves(const uint8_t *p, size_t step, size_t n)
 	uint16_t h[8] = { 0 };
 
 	if (n == 8)
-		return _mm256_cvtph_ps(_mm_setr_epi16((short)get_u16(p),
-		    (short)get_u16(p + step), (short)get_u16(p + 2 * step),
-		    (short)get_u16(p + 3 * step), (short)get_u16(p + 4 * step),
-		    (short)get_u16(p + 5 * step), (short)get_u16(p + 6 * step),
-		    (short)get_u16(p + 7 * step)));
+		return _mm256_cvtph_ps(_mm_set_epi64x(
+		    (int64_t)four_halves(p + 4 * step, step),
+		    (int64_t)four_halves(p, step)));
 	for (size_t i = 0; i < n; i++)
 		h[i] = get_u16(p + i * step);
 	return load_f16(h);
@@ -161,7 +168,9 @@ powers(const uint8_t *p, size_t step, size_t n)
 
 	for (size_t i = 0; i < n; i++)
 		e[i] = p[i * step];
-	v = load_bytes(e);
+	v = n < 8 ? load_bytes(e) : _mm256_setr_epi32(p[0], p[step],
+	    p[2 * step], p[3 * step], p[4 * step], p[5 * step], p[6 * step],
+	    p[7 * step]);
 	/* the exponent field is e - 1, or the power is subnormal */
 	normal = _mm256_slli_epi32(_mm256_sub_epi32(v, one), 23);
 	tiny = _mm256_sllv_epi32(_mm256_set1_epi32(0x200000), v);
@@ -252,97 +261,62 @@ codes32(const struct format *f, const uint8_t *p)
 	}
 }
 
-/* ---- codes of a super-block: q[j] has elements 32j..32j+31 ---- */
+/* ---- codes of a super-block: vector j has elements 32j..32j+31 ---- */
 
-/* v with every 16 bits shifted left by n, or right by -n; masked after this,
-   it is a shift of bytes. */
+/* The bits of v under mask in every byte, after a shift left by n, or right by
+   -n; a shift of 16 bits will do, since the mask lets pass no other byte's. */
 TEMPLATE __m256i
-shift(__m256i v, int n)
+bits(__m256i v, int n, int mask)
 {
-	return n >= 0 ? _mm256_slli_epi16(v, n) : _mm256_srli_epi16(v, -n);
+	v = n >= 0 ? _mm256_slli_epi16(v, n) : _mm256_srli_epi16(v, -n);
+	return _mm256_and_si256(v, _mm256_set1_epi8((char)mask));
 }
 
 /* 32 bytes hold 64 elements: 32 in the low nibbles, then 32 in the high. */
-TEMPLATE void
-long_nibbles(const uint8_t *p, __m256i q[8])
+TEMPLATE __m256i
+long_nibbles(const uint8_t *p, int j)
 {
-	const __m256i mask = _mm256_set1_epi8(15);
-
-	UNROLL
-	for (int c = 0; c < 4; c++) {
-		__m256i v = load_bytes(p + 32 * c);
-
-		q[2 * c] = _mm256_and_si256(v, mask);
-		q[2 * c + 1] = _mm256_and_si256(shift(v, -4), mask);
-	}
+	return bits(load_bytes(p + 32 * (j / 2)), -4 * (j % 2), 15);
 }
 
 /* The two bits of element 128h + 32k + l are in byte 32h + l, from bit 2k. */
-TEMPLATE void
-pairs(const uint8_t *p, __m256i q[8])
+TEMPLATE __m256i
+pairs(const uint8_t *p, int j)
 {
-	UNROLL
-	for (int j = 0; j < 8; j++)
-		q[j] = _mm256_and_si256(shift(load_bytes(p + j / 4 * 32),
-		    -2 * (j % 4)), _mm256_set1_epi8(3));
+	return bits(load_bytes(p + 32 * (j / 4)), -2 * (j % 4), 3);
 }
 
-/* Puts bit j of byte l, as bit `to`, into element 32j + l. */
-TEMPLATE void
-high_bits(const uint8_t *p, int to, __m256i q[8])
+/* Q6_K: nibbles as in long_nibbles(), but of 64 bytes and then 64 elements;
+   high bits as in pairs() */
+TEMPLATE __m256i
+six_bit_codes(const uint8_t *p, int j)
 {
-	__m256i v = load_bytes(p), mask = _mm256_set1_epi8((char)(1 << to));
+	int h = j / 4, k = j % 4;
 
-	UNROLL
-	for (int j = 0; j < 8; j++)
-		q[j] = _mm256_or_si256(q[j],
-		    _mm256_and_si256(shift(v, to - j), mask));
+	return _mm256_or_si256(
+	    bits(load_bytes(p + 64 * h + 32 * (k % 2)), -4 * (k / 2), 15),
+	    bits(load_bytes(p + 128 + 32 * h), 4 - 2 * k, 48));
 }
 
-/* Q6_K: in each half, low nibbles as in long_nibbles() but of 64 bytes at
-   once, high bits as in pairs() */
-TEMPLATE void
-six_bit_codes(const uint8_t *p, __m256i q[8])
-{
-	const __m256i low = _mm256_set1_epi8(15), high = _mm256_set1_epi8(48);
-
-	UNROLL
-	for (int j = 0; j < 8; j++) {
-		int h = j / 4, k = j % 4;
-		__m256i v = load_bytes(p + 64 * h + 32 * (k % 2));
-		__m256i u = load_bytes(p + 128 + 32 * h);
-
-		q[j] = _mm256_or_si256(
-		    _mm256_and_si256(shift(v, -4 * (k / 2)), low),
-		    _mm256_and_si256(shift(u, 4 - 2 * k), high));
-	}
-}
-
-TEMPLATE void
-codes256(const struct format *f, const uint8_t *p, __m256i q[8])
+/* Q3_K and Q5_K have one more bit of element 32j + l in bit j of byte l. */
+TEMPLATE __m256i
+codes256(const struct format *f, const uint8_t *p, int j)
 {
 	switch (f->type) {
 	case TYPE_Q2_K:
-		pairs(p + 16, q);
-		break;
+		return pairs(p + 16, j);
 	case TYPE_Q3_K:
-		pairs(p + 32, q);
-		high_bits(p, 2, q);
-		break;
+		return _mm256_or_si256(pairs(p + 32, j),
+		    bits(load_bytes(p), 2 - j, 4));
 	case TYPE_Q4_K:
-		long_nibbles(p + 16, q);
-		break;
+		return long_nibbles(p + 16, j);
 	case TYPE_Q5_K:
-		long_nibbles(p + 48, q);
-		high_bits(p + 16, 4, q);
-		break;
+		return _mm256_or_si256(long_nibbles(p + 48, j),
+		    bits(load_bytes(p + 16), 4 - j, 16));
 	case TYPE_Q6_K:
-		six_bit_codes(p, q);
-		break;
+		return six_bit_codes(p, j);
 	default:	/* IQ4_XS */
-		UNROLL
-		for (int j = 0; j < 8; j++)
-			q[j] = iq4_values(nibbles(p + 8 + 16 * j));
+		return iq4_values(nibbles(p + 8 + 16 * j));
 	}
 }
 
@@ -369,25 +343,28 @@ even_odd_bytes(__m128i v)
 	    0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15)));
 }
 
-/* The number of the sixteenths that vector j of codes has, in every lane. */
-TEMPLATE __m256i
-spread(__m256i v, int j)
-{
-	return _mm256_shuffle_epi8(v,
-	    _mm256_set1_epi16((short)(0x0100 + j * 0x0202)));
-}
-
-/* Q4_K and Q5_K: 8 scales and 8 minima of six bits in 12 bytes */
+/*
+ * Q4_K and Q5_K: 8 scales and 8 minima of six bits in 12 bytes. Bytes are
+ * picked into 16 bits each, the scales in the low half, the minima in the high:
+ * first those with the low bits, then those with the two high bits of the last
+ * four. p is the block: the 12 bytes are bytes 4 to 15.
+ */
 TEMPLATE void
 six_bits(const uint8_t *p, __m256i *sc, __m256i *mn)
 {
-	uint32_t a = get_u32(p), b = get_u32(p + 4), c = get_u32(p + 8);
-	__m256i v = _mm256_cvtepu8_epi16(_mm_setr_epi32(
-	    (int)(a & 0x3f3f3f3f),
-	    (int)((c & 0x0f0f0f0f) | (a >> 2 & 0x30303030)),
-	    (int)(b & 0x3f3f3f3f),
-	    (int)((c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030))));
+	__m256i v = _mm256_broadcastsi128_si256(
+	    _mm_loadu_si128((const __m128i *)(const void *)p));
+	__m256i low = _mm256_shuffle_epi8(v, _mm256_setr_epi8(
+	    4, -1, 5, -1, 6, -1, 7, -1, 12, -1, 13, -1, 14, -1, 15, -1,
+	    8, -1, 9, -1, 10, -1, 11, -1, 12, -1, 13, -1, 14, -1, 15, -1));
+	__m256i high = _mm256_shuffle_epi8(v, _mm256_setr_epi8(
+	    -1, -1, -1, -1, -1, -1, -1, -1, 4, -1, 5, -1, 6, -1, 7, -1,
+	    -1, -1, -1, -1, -1, -1, -1, -1, 8, -1, 9, -1, 10, -1, 11, -1));
 
+	low = _mm256_srlv_epi64(low, _mm256_setr_epi64x(0, 0, 0, 4));
+	low = _mm256_and_si256(low, _mm256_setr_epi64x(0x003f003f003f003f,
+	    0x000f000f000f000f, 0x003f003f003f003f, 0x000f000f000f000f));
+	v = _mm256_or_si256(low, bits(high, -2, 0x30));
 	*sc = _mm256_permute2x128_si256(v, v, 0x00);
 	*mn = _mm256_permute2x128_si256(v, v, 0x11);
 }
@@ -396,14 +373,15 @@ six_bits(const uint8_t *p, __m256i *sc, __m256i *mn)
 TEMPLATE __m256i
 q3_scales(const uint8_t *p)
 {
-	uint32_t a = get_u32(p), b = get_u32(p + 4), c = get_u32(p + 8);
-	__m128i v = _mm_setr_epi32(
-	    (int)((a & 0x0f0f0f0f) | (c << 4 & 0x30303030)),
-	    (int)((b & 0x0f0f0f0f) | (c << 2 & 0x30303030)),
-	    (int)((a >> 4 & 0x0f0f0f0f) | (c & 0x30303030)),
-	    (int)((b >> 4 & 0x0f0f0f0f) | (c >> 2 & 0x30303030)));
+	uint64_t low = get_u64(p);
+	__m128i v = _mm_set_epi64x((int64_t)(low >> 4), (int64_t)low);
+	__m128i u = _mm_set1_epi32((int)get_u32(p + 8));
 
-	return even_odd_bytes(_mm_sub_epi8(v, _mm_set1_epi8(32)));
+	v = _mm_and_si128(v, _mm_set1_epi8(15));
+	u = _mm_srlv_epi32(u, _mm_setr_epi32(0, 2, 4, 6));
+	u = _mm_slli_epi16(_mm_and_si128(u, _mm_set1_epi8(3)), 4);
+	return even_odd_bytes(_mm_sub_epi8(_mm_or_si128(v, u),
+	    _mm_set1_epi8(32)));
 }
 
 /* IQ4_XS: 8 scales, four bits of scale i from bit 4i, two high ones from 2i */
@@ -443,7 +421,7 @@ sub_scales(const struct format *f, const uint8_t *p, __m256i *sc, __m256i *mn)
 		*mn = _mm256_slli_epi16(*sc, 2);
 		break;
 	case TYPE_Q4_K: case TYPE_Q5_K:
-		six_bits(p + 4, sc, mn);
+		six_bits(p, sc, mn);
 		break;
 	case TYPE_Q6_K:
 		*sc = even_odd_bytes(_mm_loadu_si128(

@@ -9,15 +9,17 @@
 #include "avx2.h"
 
 /* Bytes that weights are asked for ahead. */
-#define AHEAD 2048
+#define AHEAD 4096
 
 AVX2_BEGIN
 
 /* What is needed of a column's blocks besides the codes, gathered once for all
-   rows; zeros up to a multiple of eight blocks. */
+   rows. Zeros follow up to a multiple of eight blocks. */
 struct sides {
-	float d[ROW_BLOCKS];
-	int32_t sum[ROW_BLOCKS];
+	float d[ROW_LENGTH / 32];
+	/* the 32-bit sums of eight blocks of 32, or the 16-bit sums of a
+	   super-block, those of even sixteenths first */
+	__m256i sum[ROW_LENGTH / 256];
 };
 
 /* ---- eight blocks ---- */
@@ -58,12 +60,13 @@ dot32(const struct format *f, const uint8_t *w, const struct act_q8 *a)
 	    _mm256_set1_epi16(1));
 }
 
-/* Adds n <= 8 blocks of 32 to the accumulators. */
+/* Adds n <= 8 blocks of 32, the first a multiple of eight, to the
+   accumulators. */
 TEMPLATE __m256
 add32(const struct format *f, const uint8_t *w, const struct act_q8 *a,
-    const float *d, const int32_t *sum, size_t n, __m256 acc)
+    const float *d, __m256i asum, size_t n, __m256 acc)
 {
-	__m256i s[8], isum, asum = load_bytes(sum);
+	__m256i s[8], isum;
 	__m256 da = _mm256_loadu_ps(d);
 
 	prefetch(w, 8u * f->bytes);
@@ -93,27 +96,33 @@ add32(const struct format *f, const uint8_t *w, const struct act_q8 *a,
 
 /* Partial sums of a super-block, and of its minima. */
 TEMPLATE void
-dot256(const struct format *f, const uint8_t *w, const struct act_q8k *a,
+dot256(const struct format *f, const uint8_t *w, const int8_t *q, __m256i asum,
     __m256i *isum, __m256i *msum)
 {
-	__m256i q[8], sc, mn, s = _mm256_setzero_si256();
+	__m256i sc, mn, s = _mm256_setzero_si256(), two[2];
 
-	codes256(f, w, q);
 	sub_scales(f, w, &sc, &mn);
+	/* each scale twice, so that those of vector j of codes can be spread
+	   over 128 bits with no table of bytes */
+	two[0] = _mm256_unpacklo_epi16(sc, sc);
+	two[1] = _mm256_unpackhi_epi16(sc, sc);
 	UNROLL
 	for (int j = 0; j < 8; j++)
-		s = _mm256_add_epi32(s, _mm256_madd_epi16(
-		    products(f, q[j], load_bytes(a->q + 32 * j)),
-		    spread(sc, j)));
+		s = _mm256_add_epi32(s, _mm256_madd_epi16(products(f,
+		    codes256(f, w, j), load_bytes(q + 32 * j)),
+		    j % 4 == 0 ? _mm256_shuffle_epi32(two[j / 4], 0x00) :
+		    j % 4 == 1 ? _mm256_shuffle_epi32(two[j / 4], 0x55) :
+		    j % 4 == 2 ? _mm256_shuffle_epi32(two[j / 4], 0xaa) :
+		    _mm256_shuffle_epi32(two[j / 4], 0xff)));
 	if (f->offset != 0 || f->minima)
-		*msum = _mm256_madd_epi16(mn, even_odd(load_bytes(a->sum)));
+		*msum = _mm256_madd_epi16(mn, asum);
 	*isum = f->offset != 0 ? _mm256_sub_epi32(s, *msum) : s;
 }
 
 /* Adds n <= 8 super-blocks to the accumulators. */
 TEMPLATE __m256
 add256(const struct format *f, const uint8_t *w, const struct act_q8k *a,
-    const float *d, size_t n, __m256 acc)
+    const float *d, const __m256i *asum, size_t n, __m256 acc)
 {
 	__m256i isum[8], msum[8];
 	__m256 da = _mm256_loadu_ps(d);
@@ -122,7 +131,8 @@ add256(const struct format *f, const uint8_t *w, const struct act_q8k *a,
 		isum[i] = msum[i] = _mm256_setzero_si256();
 	for (size_t i = 0; i < n; i++) {
 		prefetch(w + i * f->bytes, f->bytes);
-		dot256(f, w + i * f->bytes, &a[i], &isum[i], &msum[i]);
+		dot256(f, w + i * f->bytes, a[i].q, asum[i], &isum[i],
+		    &msum[i]);
 	}
 	acc = _mm256_fmadd_ps(_mm256_mul_ps(scales(f, w, f->bytes, n), da),
 	    _mm256_cvtepi32_ps(sums(isum)), acc);
@@ -141,14 +151,17 @@ gather(const struct format *f, const void *x, size_t n, struct sides *s)
 	const struct act_q8 *a = x;
 	const struct act_q8k *b = x;
 
+	memset(s->sum, 0, (n + 7) / 8 * sizeof *s->sum);
 	for (size_t i = 0; i < n; i++) {
 		s->d[i] = f->size == 32 ? a[i].d : b[i].d;
-		s->sum[i] = f->size == 32 ? a[i].sum : 0;
+		if (f->size == 32)
+			memcpy((int32_t *)s->sum + i, &a[i].sum,
+			    sizeof a[i].sum);
+		else
+			s->sum[i] = even_odd(load_bytes(b[i].sum));
 	}
-	for (size_t i = n; i % 8 != 0; i++) {
+	for (size_t i = n; i % 8 != 0; i++)
 		s->d[i] = 0;
-		s->sum[i] = 0;
-	}
 }
 
 /* A row with one column. */
@@ -162,9 +175,9 @@ dot(const struct format *f, const uint8_t *w, const void *x, size_t n,
 
 	for (size_t i = 0; i < n; i += 8)
 		acc = f->size == 32 ?
-		    add32(f, w + i * f->bytes, a + i, s->d + i, s->sum + i,
+		    add32(f, w + i * f->bytes, a + i, s->d + i, s->sum[i / 8],
 		    MIN(8, n - i), acc) :
-		    add256(f, w + i * f->bytes, b + i, s->d + i,
+		    add256(f, w + i * f->bytes, b + i, s->d + i, s->sum + i,
 		    MIN(8, n - i), acc);
 	return tree8(acc);
 }

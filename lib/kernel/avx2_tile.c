@@ -74,7 +74,9 @@ unpack_half(const struct format *f, const uint8_t *w, size_t row_bytes,
 
 		sc[r] = mn[r] = zero;
 		if (r < n && f->size == 256) {
-			codes256(f, p, q[r]);
+			UNROLL
+			for (int j = 0; j < 8; j++)
+				q[r][j] = codes256(f, p, j);
 			sub_scales(f, p, &sc[r], &mn[r]);
 			continue;
 		}
