@@ -120,27 +120,40 @@ unpack_half(const struct format *f, const uint8_t *w, size_t row_bytes,
 
 /* ---- products ---- */
 
-/* Adds to s[c][h] the products of vectors g.. of the tile, f->run of them, with
+/* *p += v in 16 bits. A compiler that may reorder the additions makes all
+   products of a run first, for which there are not enough registers; it does not
+   know what the empty instruction does. */
+TEMPLATE void
+add_to(__m256i *p, __m256i v)
+{
+	*p = _mm256_add_epi16(*p, v);
+	__asm__("" : "+x"(*p));
+}
+
+/* Adds to s[c][h] the products of vectors i.. of the tile, f->run of them, with
    codes of `cols` columns, times a scale. */
 TEMPLATE void
-add_run(const struct format *f, const struct tile *t, int g, int cols,
+add_run(const struct format *f, const struct tile *t, int i, int cols,
     const int8_t *const q[4], const __m256i scale[2], __m256i s[4][2])
 {
 	__m256i p[4][2];
 
 	UNROLL
-	for (int i = 0; i < f->run; i++) {
-		__m256i w0 = t->w[g + i][0], w1 = t->w[g + i][1];
+	for (int k = 0; k < f->run; k++) {
+		__m256i w0 = t->w[i + k][0], w1 = t->w[i + k][1];
 
 		UNROLL
 		for (int c = 0; c < cols; c++) {
 			__m256i a = _mm256_set1_epi32((int)
-			    get_u32(q[c] + 4 * (g + i)));
-			__m256i p0 = products(f, w0, a);
-			__m256i p1 = products(f, w1, a);
+			    get_u32(q[c] + 4 * (i + k)));
 
-			p[c][0] = i == 0 ? p0 : _mm256_add_epi16(p[c][0], p0);
-			p[c][1] = i == 0 ? p1 : _mm256_add_epi16(p[c][1], p1);
+			if (k == 0) {
+				p[c][0] = products(f, w0, a);
+				p[c][1] = products(f, w1, a);
+			} else {
+				add_to(&p[c][0], products(f, w0, a));
+				add_to(&p[c][1], products(f, w1, a));
+			}
 		}
 	}
 	UNROLL
