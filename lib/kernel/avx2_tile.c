@@ -11,7 +11,7 @@
 
 /* Rows of a tile, and columns that it meets. */
 #define ROWS 16
-#define COLS 32
+#define COLS 64
 
 AVX2_BEGIN
 
