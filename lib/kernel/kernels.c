@@ -9,7 +9,7 @@
 /* Best first. */
 static const struct kernels *const sets[] = {
 #if defined(__x86_64__)
-	&kernels_avx512,
+	&kernels_avx512, &kernels_avx2,
 #endif
 	&kernels_scalar
 };
