@@ -7,7 +7,13 @@
 #include "kernel.h"
 
 /* Best first. */
-static const struct kernels *const sets[] = { &kernels_scalar };
+static const struct kernels *const sets[] = {
+#ifdef __aarch64__
+	&kernels_neon_dot,
+	&kernels_neon,
+#endif
+	&kernels_scalar
+};
 
 const struct kernels *const *
 kernels_all(void)
