@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every set of kernels that runs on this machine against the scalar one, which
+ * is the definition: the same bits, whatever the shapes and the values. Any NaN
+ * equals any other, since its bits depend on the order of operands even in
+ * scalar code.
+ */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../../lib/gguf/gguf.h"
+#include "../../lib/kernel/kernel.h"
+
+static const struct kernels *const def = &kernels_scalar;
+static const struct kernels *k;
+static int n_tests, n_failed;
+
+static void
+ok(bool good, const char *what)
+{
+	printf("%sok %d - %s: %s\n", good ? "" : "not ", ++n_tests, k->name,
+	    what);
+	n_failed += !good;
+}
+
+/* ---- memory that ends at a page which cannot be touched ---- */
+
+struct fenced {
+	void *p;	/* the bytes asked for */
+	uint8_t *base;
+	size_t size, page;
+};
+
+static struct fenced
+fenced(size_t n)
+{
+	struct fenced f = { .page = (size_t)sysconf(_SC_PAGESIZE) };
+	void *base;
+
+	f.size = (n + f.page - 1) / f.page * f.page;
+	if (posix_memalign(&base, f.page, f.size + f.page) != 0)
+		abort();
+	f.base = base;
+	memset(f.base, 0xaa, f.size);
+	if (mprotect(f.base + f.size, f.page, PROT_NONE) != 0)
+		abort();
+	f.p = f.base + f.size - n;
+	return f;
+}
+
+static void
+unfence(struct fenced *f)
+{
+	if (mprotect(f->base + f->size, f->page, PROT_READ | PROT_WRITE) != 0)
+		abort();
+	free(f->base);
+}
+
+/* ---- numbers ---- */
+
+/* A fixed sequence of well mixed numbers (splitmix64). */
+static uint64_t state;
+
+static uint64_t
+mixed(void)
+{
+	uint64_t z = state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+/* In [-1, 1), exact in float32. */
+static float
+uniform(void)
+{
+	return (float)((int32_t)(mixed() >> 40) - (1 << 23)) * 0x1p-23f;
+}
+
+enum values {
+	TAME,		/* -3..3 */
+	ENDS,		/* -1 and 1 */
+	SPREAD,		/* all magnitudes, zeros and subnormals too */
+	WILD,		/* SPREAD with now and then an infinity or NaN */
+	VALUES
+};
+
+static float
+value(enum values v)
+{
+	static const float odd[] = {
+		0, -0.0f, 1, -1, FLT_MAX, -FLT_MAX, FLT_MIN, 0x1p-149f,
+		-0x1p-149f, 0x1.8p-130f, 0x1p-100f, 88.5f, -87.5f, -104
+	};
+	static const float wild[] = { INFINITY, -INFINITY, NAN };
+	uint64_t r = mixed();
+
+	if (v == TAME)
+		return 3 * uniform();
+	if (v == ENDS)
+		return r & 1 ? 1 : -1;
+	if (v == WILD && r % 64 == 0)
+		return wild[(r >> 8) % COUNT(wild)];
+	if (r % 8 == 0)
+		return odd[(r >> 8) % COUNT(odd)];
+	return r % 2 == 0 ? 8 * uniform() :
+	    ldexpf(uniform(), (int)(r >> 8 & 127) - 64);
+}
+
+static void
+fill(float *x, size_t n, enum values v)
+{
+	for (size_t i = 0; i < n; i++)
+		x[i] = value(v);
+}
+
+static bool
+same(float a, float b)
+{
+	return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
+}
+
+static bool
+same_all(const float *a, const float *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!same(a[i], b[i]))
+			return false;
+	return true;
+}
+
+/* ---- products ---- */
+
+/* Where the f16 scales of a block are; types that are not here get any bits. */
+static const struct {
+	uint32_t type;
+	int d, m;
+} scales[] = {
+	{ TYPE_Q4_0, 0, -1 }, { TYPE_Q4_1, 0, 2 }, { TYPE_Q5_0, 0, -1 },
+	{ TYPE_Q5_1, 0, 2 }, { TYPE_Q8_0, 0, -1 }, { TYPE_IQ4_NL, 0, -1 },
+	{ TYPE_Q2_K, 80, 82 }, { TYPE_Q3_K, 108, -1 }, { TYPE_Q4_K, 0, 2 },
+	{ TYPE_Q5_K, 0, 2 }, { TYPE_Q6_K, 208, -1 }, { TYPE_IQ4_XS, 0, -1 },
+	{ TYPE_IQ1_S, 0, -1 }, { TYPE_IQ2_XXS, 0, -1 }, { TYPE_IQ2_XS, 0, -1 },
+	{ TYPE_IQ2_S, 0, -1 }, { TYPE_IQ3_XXS, 0, -1 }, { TYPE_IQ3_S, 0, -1 },
+	{ TYPE_TQ1_0, 52, -1 }, { TYPE_TQ2_0, 64, -1 }, { TYPE_Q1_0, 0, -1 },
+	{ TYPE_Q2_0, 0, -1 }
+};
+
+static void
+set_scale(uint8_t *block, int at)
+{
+	uint16_t h = f32_to_f16(0.1f * uniform());
+
+	if (at >= 0)
+		memcpy(block + at, &h, sizeof h);
+}
+
+enum weights {
+	SANE,		/* any codes, scales of a usual size */
+	EQUAL,		/* all codes and factors at an end of their range */
+	ANY,		/* any bits at all */
+	WEIGHTS
+};
+
+static void
+fill_weights(const struct pico_type *t, uint8_t *w, size_t n_blocks,
+    enum weights kind)
+{
+	static const uint8_t ends[] = { 0xff, 0x00, 0x80, 0x7f };
+	size_t which = 0;
+	float f;
+
+	while (which < COUNT(scales) && scales[which].type != t->id)
+		which++;
+	for (size_t b = 0; b < n_blocks; b++, w += t->bytes) {
+		uint8_t end = ends[mixed() % COUNT(ends)];
+
+		for (size_t i = 0; i < t->bytes; i++)
+			w[i] = kind == EQUAL ? end : (uint8_t)mixed();
+		if (kind == ANY)
+			continue;
+		if (which < COUNT(scales)) {
+			set_scale(w, scales[which].d);
+			set_scale(w, scales[which].m);
+		} else if (t->id == TYPE_MXFP4) {
+			w[0] = (uint8_t)(120 + mixed() % 8);
+		} else if (t->id == TYPE_F16) {
+			set_scale(w, 0);
+		} else if (t->id == TYPE_F32) {
+			f = uniform();
+			memcpy(w, &f, sizeof f);
+		} else if (t->id == TYPE_BF16) {
+			f = uniform();
+			memcpy(w, (uint8_t *)&f + 2, 2);
+		}
+	}
+}
+
+enum { ROWS = 37, COLS = 33, Y_STRIDE = ROWS + 3 };
+
+/* Rows 0..ROWS cut at random places, or in one piece. */
+static void
+multiply(const struct kernels *set, const struct matmul *m, bool cut)
+{
+	size_t r0 = 0, r1;
+
+	for (; r0 < ROWS; r0 = r1) {
+		r1 = cut ? r0 + 1 + mixed() % 20 : ROWS;
+		r1 = MIN(r1, ROWS);
+		set->matmul(m, r0, r1);
+	}
+}
+
+/* One matrix against the first 1..COLS columns. */
+static bool
+same_product(const struct pico_type *t, size_t n_in, enum weights kind)
+{
+	static const size_t n_cols[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33 };
+	enum act_kind ak = kernel_act_kind(t->id);
+	size_t row = n_in / t->block * t->bytes;
+	size_t stride = kernel_act_bytes(ak, n_in) + 4;
+	struct fenced w = fenced(ROWS * row), x = fenced(COLS * stride - 4);
+	struct fenced xf = fenced(n_in * sizeof(float));
+	static float want[COLS * Y_STRIDE], got[COLS * Y_STRIDE];
+	struct matmul m = { .type = t->id, .w = w.p, .row_bytes = row,
+	    .n_in = n_in, .x = x.p, .x_stride = stride, .n_cols = COLS,
+	    .y = want, .y_stride = Y_STRIDE };
+	bool good = true;
+
+	fill_weights(t, w.p, ROWS * n_in / t->block, kind);
+	for (size_t c = 0; c < COLS; c++) {
+		uint8_t *dst = (uint8_t *)x.p + c * stride;
+
+		fill(xf.p, n_in, c % 8 < 4 ? (enum values)(c % 8) : TAME);
+		if (ak == ACT_F32)
+			memcpy(dst, xf.p, n_in * sizeof(float));
+		else
+			def->quantize(ak, xf.p, n_in, dst);
+	}
+	for (size_t i = 0; i < COUNT(want); i++)
+		want[i] = 42;
+	def->matmul(&m, 0, ROWS);
+	m.y = got;
+	for (size_t i = 0; i < COUNT(n_cols); i++) {
+		size_t n = n_cols[i];
+
+		m.n_cols = n;
+		/* the last n columns: they end at the fence */
+		m.x = (uint8_t *)x.p + (COLS - n) * stride;
+		for (size_t j = 0; j < COUNT(got); j++)
+			got[j] = 42;
+		multiply(k, &m, i % 2);
+		good &= same_all(got, want + (COLS - n) * Y_STRIDE,
+		    n * Y_STRIDE);
+	}
+	unfence(&w);
+	unfence(&x);
+	unfence(&xf);
+	return good;
+}
+
+static void
+test_products(void)
+{
+	static const size_t blocks[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 17 };
+	static const size_t lengths[] = { 1, 2, 15, 16, 17, 31, 32, 33, 63, 64,
+	    65, 100, 255, 256, 257, 511, 512, 513, 1100 };
+	char what[80];
+
+	for (uint32_t id = 0; id <= TYPE_Q2_0; id++) {
+		const struct pico_type *t = pico_type(id);
+		bool good = true;
+
+		if (t == NULL)
+			continue;
+		for (int kind = 0; kind < WEIGHTS; kind++) {
+			enum weights wk = (enum weights)kind;
+
+			if (t->block == 1)
+				for (size_t i = 0; i < COUNT(lengths); i++)
+					good &= same_product(t, lengths[i], wk);
+			else
+				for (size_t i = 0; i < COUNT(blocks); i++)
+					good &= same_product(t,
+					    blocks[i] * t->block, wk);
+			/* rows of more than one piece, however cut */
+			if (t->block <= 64)
+				good &= same_product(t, 2560 - t->block, wk);
+		}
+		snprintf(what, sizeof what, "products with %s", t->name);
+		ok(good, what);
+	}
+}
+
+/* ---- activations and the cache ---- */
+
+static bool
+same_quantized(enum act_kind kind, size_t n, enum values v)
+{
+	struct fenced x = fenced(n * sizeof(float));
+	struct fenced a = fenced(kernel_act_bytes(kind, n));
+	struct fenced b = fenced(kernel_act_bytes(kind, n));
+	bool good;
+
+	fill(x.p, n, v);
+	def->quantize(kind, x.p, n, a.p);
+	k->quantize(kind, x.p, n, b.p);
+	good = memcmp(a.p, b.p, kernel_act_bytes(kind, n)) == 0;
+	unfence(&x);
+	unfence(&a);
+	unfence(&b);
+	return good;
+}
+
+static void
+test_quantize(void)
+{
+	enum { N = 512 };
+	static float x[N];
+	static struct act_q8 a[2][N / 32];
+	static struct act_q8k b[2][N / 256];
+	bool good = true, scaled = true;
+
+	for (int v = 0; v < VALUES; v++) {
+		for (size_t n = 1; n <= 20; n++) {
+			good &= same_quantized(ACT_Q8, 32 * n, (enum values)v);
+			good &= same_quantized(ACT_Q8K, 256 * n,
+			    (enum values)v);
+		}
+	}
+	ok(good, "quantized activations");
+	/* every magnitude of a block, and halves that are ties */
+	for (int e = -140; e <= 120; e++) {
+		for (int i = 0; i < N; i++)
+			x[i] = ldexpf((float)((int)(mixed() % 255) - 127) / 2,
+			    e);
+		def->quantize(ACT_Q8, x, N, a[0]);
+		k->quantize(ACT_Q8, x, N, a[1]);
+		scaled &= memcmp(a[0], a[1], sizeof a[0]) == 0;
+		def->quantize(ACT_Q8K, x, N, b[0]);
+		k->quantize(ACT_Q8K, x, N, b[1]);
+		scaled &= memcmp(b[0], b[1], sizeof b[0]) == 0;
+	}
+	ok(scaled, "quantized activations of every magnitude");
+}
+
+static void
+test_kv_store(void)
+{
+	enum { N = 1 << 16 };
+	static float x[N];
+	static uint16_t a[N], b[N];
+	bool good = true;
+
+	/* all exponents and the upper bits, with three kinds of lower bits */
+	for (int low = 0; low < 3; low++) {
+		static const uint32_t bits[] = { 0, 0x1000, 0x1001 };
+
+		for (uint32_t i = 0; i < N; i++) {
+			uint32_t u = i << 16 | (mixed() & 0xe000) | bits[low];
+
+			memcpy(&x[i], &u, sizeof u);
+		}
+		def->kv_store(KV_F16, x, N, a);
+		k->kv_store(KV_F16, x, N, b);
+		good &= memcmp(a, b, sizeof a) == 0;
+	}
+	for (size_t n = 1; n < 100; n++) {
+		struct fenced src = fenced(n * sizeof *x);
+		struct fenced h = fenced(n * sizeof *a);
+		struct fenced f = fenced(n * sizeof *x);
+
+		fill(src.p, n, WILD);
+		def->kv_store(KV_F16, src.p, n, a);
+		k->kv_store(KV_F16, src.p, n, h.p);
+		k->kv_store(KV_F32, src.p, n, f.p);
+		good &= memcmp(a, h.p, n * sizeof *a) == 0;
+		good &= memcmp(src.p, f.p, n * sizeof *x) == 0;
+		unfence(&src);
+		unfence(&h);
+		unfence(&f);
+	}
+	ok(good, "the cache's halves");
+}
+
+/* ---- attention ---- */
+
+static bool
+same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
+    enum values v)
+{
+	size_t elem = type == KV_F16 ? 2 : 4;
+	size_t nk = n_keys * dim_k, nv = n_keys * dim_v;
+	struct fenced q = fenced(dim_k * sizeof(float));
+	struct fenced kk = fenced(nk * elem), vv = fenced(nv * elem);
+	struct fenced tmp = fenced(MAX(nk, nv) * sizeof(float));
+	struct fenced out = fenced(dim_v * sizeof(float));
+	static float want[512];
+	struct attend a = { .type = type, .q = q.p, .k = kk.p, .v = vv.p,
+	    .dim_k = dim_k, .dim_v = dim_v, .n_keys = n_keys,
+	    .scale = 1 / sqrtf((float)dim_k), .out = want };
+	bool good;
+
+	fill(q.p, dim_k, v);
+	fill(tmp.p, nk, v);
+	def->kv_store(type, tmp.p, nk, kk.p);
+	fill(tmp.p, nv, v == WILD && mixed() % 2 ? WILD : TAME);
+	def->kv_store(type, tmp.p, nv, vv.p);
+	def->attend(&a);
+	a.out = out.p;
+	k->attend(&a);
+	good = same_all(want, out.p, dim_v);
+	unfence(&q);
+	unfence(&kk);
+	unfence(&vv);
+	unfence(&tmp);
+	unfence(&out);
+	return good;
+}
+
+static void
+test_attention(void)
+{
+	bool good = true;
+
+	for (int type = KV_F16; type <= KV_F32; type++) {
+		enum kv_type kt = (enum kv_type)type;
+
+		for (size_t dim = 1; dim <= 300; dim++) {
+			enum values v = (enum values)(dim % VALUES);
+
+			good &= same_attention(kt, dim, 301 - dim,
+			    1 + mixed() % 200, v);
+			good &= same_attention(kt, dim, dim, 70, TAME);
+		}
+		for (size_t n = 1; n <= 200; n++) {
+			good &= same_attention(kt, 64, 64, n, TAME);
+			good &= same_attention(kt, 80, 48, n,
+			    (enum values)(n % VALUES));
+		}
+		ok(good, type == KV_F16 ? "attention over F16" :
+		    "attention over F32");
+	}
+}
+
+/* ---- rows ---- */
+
+/* Calls of one row operation on a fenced copy of x (and u), by both sets. */
+typedef void row_fn(const struct kernels *set, float *x, const float *u,
+    size_t n);
+
+static void
+test_row(row_fn *fn, const char *what)
+{
+	bool good = true;
+	static float want[1300];
+
+	for (size_t n = 1; n <= 1300; n += n < 130 ? 1 : 97) {
+		for (int v = 0; v < VALUES; v++) {
+			struct fenced x = fenced(n * sizeof(float));
+			struct fenced u = fenced(n * sizeof(float));
+
+			fill(x.p, n, (enum values)v);
+			fill(u.p, n, v == WILD ? SPREAD : (enum values)v);
+			memcpy(want, x.p, n * sizeof *want);
+			fn(def, want, u.p, n);
+			fn(k, x.p, u.p, n);
+			good &= same_all(want, x.p, n);
+			unfence(&x);
+			unfence(&u);
+		}
+	}
+	ok(good, what);
+}
+
+static void
+row_rms(const struct kernels *set, float *x, const float *u, size_t n)
+{
+	set->rms_norm(x, u, n, 1e-5f, x);
+}
+
+static void
+row_rms_plain(const struct kernels *set, float *x, const float *u, size_t n)
+{
+	set->rms_norm(u, NULL, n, 1e-6f, x);
+}
+
+static void
+row_layer(const struct kernels *set, float *x, const float *u, size_t n)
+{
+	set->layer_norm(x, u, u, n, 1e-5f, x);
+}
+
+static void
+row_layer_plain(const struct kernels *set, float *x, const float *u, size_t n)
+{
+	set->layer_norm(u, NULL, NULL, n, 1e-5f, x);
+}
+
+static void
+row_softmax(const struct kernels *set, float *x, const float *u, size_t n)
+{
+	(void)u;
+	set->softmax(x, n);
+}
+
+static void
+row_add(const struct kernels *set, float *x, const float *u, size_t n)
+{
+	set->add(x, u, n);
+}
+
+static void
+row_mul(const struct kernels *set, float *x, const float *u, size_t n)
+{
+	set->mul(x, u, n);
+}
+
+static void
+row_scale(const struct kernels *set, float *x, const float *u, size_t n)
+{
+	set->scale(x, u[0], n);
+}
+
+static void
+row_axpy(const struct kernels *set, float *x, const float *u, size_t n)
+{
+	set->axpy(x, u[n - 1], u, n);
+}
+
+static void
+row_max(const struct kernels *set, float *x, const float *u, size_t n)
+{
+	(void)u;
+	x[0] = set->max(x, n);
+}
+
+/* All functions of enum k_fn, one after the other. */
+static void
+row_apply(const struct kernels *set, float *x, const float *u, size_t n)
+{
+	(void)u;
+	for (int fn = K_SILU; fn <= K_RELU2; fn++)
+		if (n % 5 == (size_t)fn % 5)
+			set->apply((enum k_fn)fn, x, n);
+}
+
+static void
+row_gate(const struct kernels *set, float *x, const float *u, size_t n)
+{
+	for (int fn = K_SILU; fn <= K_RELU2; fn++)
+		if (n % 5 == (size_t)fn % 5)
+			set->gate((enum k_fn)fn, x, u, n);
+}
+
+/* Every 997th float, of both signs. */
+static void
+test_functions(void)
+{
+	enum { N = 4096 };
+	static float x[N], y[N];
+	bool good = true;
+
+	for (int fn = K_SILU; fn <= K_RELU2; fn++) {
+		for (uint64_t u = 0; u < UINT32_MAX; ) {
+			for (int i = 0; i < N; i++, u += 997) {
+				uint32_t bits = (uint32_t)u;
+
+				memcpy(&x[i], &bits, sizeof bits);
+			}
+			memcpy(y, x, sizeof x);
+			def->apply((enum k_fn)fn, x, N);
+			k->apply((enum k_fn)fn, y, N);
+			good &= same_all(x, y, N);
+		}
+	}
+	ok(good, "activation functions over all floats");
+}
+
+static void
+test_rope(void)
+{
+	static float cs[160], sn[160], x[3 * 320], y[3 * 320];
+	bool good = true;
+
+	for (size_t n_rot = 2; n_rot <= 300; n_rot += 2) {
+		size_t dim = n_rot + mixed() % 20;
+
+		fill(cs, n_rot / 2, TAME);
+		fill(sn, n_rot / 2, n_rot % 8 ? TAME : SPREAD);
+		for (int split = 0; split < 2; split++) {
+			struct fenced z = fenced(3 * dim * sizeof(float));
+
+			fill(x, 3 * dim, n_rot % 6 ? TAME : WILD);
+			memcpy(y, x, 3 * dim * sizeof *x);
+			memcpy(z.p, x, 3 * dim * sizeof *x);
+			def->rope(y, 3, dim, n_rot, cs, sn, split);
+			k->rope(z.p, 3, dim, n_rot, cs, sn, split);
+			good &= same_all(y, z.p, 3 * dim);
+			unfence(&z);
+		}
+	}
+	ok(good, "rope");
+}
+
+static void
+test_set(void)
+{
+	test_products();
+	test_quantize();
+	test_kv_store();
+	test_attention();
+	test_row(row_rms, "rms_norm");
+	test_row(row_rms_plain, "rms_norm without weights");
+	test_row(row_layer, "layer_norm");
+	test_row(row_layer_plain, "layer_norm without weights and bias");
+	test_row(row_softmax, "softmax");
+	test_row(row_add, "add");
+	test_row(row_mul, "mul");
+	test_row(row_scale, "scale");
+	test_row(row_axpy, "axpy");
+	test_row(row_max, "max");
+	test_row(row_apply, "apply");
+	test_row(row_gate, "gate");
+	test_functions();
+	test_rope();
+}
+
+int
+main(void)
+{
+	const struct kernels *const *all = kernels_all();
+
+	for (; *all != NULL; all++) {
+		k = *all;
+		if (k != def)
+			test_set();
+	}
+	if (n_tests == 0)
+		printf("ok %d - sets against the scalar one # SKIP only the "
+		    "scalar set runs here\n", ++n_tests);
+	printf("1..%d\n", n_tests);
+	return n_failed != 0;
+}
