@@ -285,34 +285,6 @@ score_sums(enum kv_type type, const float *q, const void *key, size_t dim)
 	return _mm512_add_ps(lo, hi);
 }
 
-/* The rest of TREE(32) for 16 vectors at once: lane i gets that of s[i]. Each
-   step adds upper halves to lower ones, of two vectors that become one. */
-static inline __m512
-tree16(__m512 s[16])
-{
-	const __m512i order = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11,
-	    4, 6, 5, 7, 12, 14, 13, 15);
-
-	UNROLL
-	for (int i = 0; i < 8; i++)	/* halves of 8 lanes */
-		s[i] = _mm512_add_ps(
-		    _mm512_shuffle_f32x4(s[i], s[i + 8], 0x44),
-		    _mm512_shuffle_f32x4(s[i], s[i + 8], 0xee));
-	UNROLL
-	for (int i = 0; i < 4; i++)	/* of 4 */
-		s[i] = _mm512_add_ps(
-		    _mm512_shuffle_f32x4(s[i], s[i + 4], 0x88),
-		    _mm512_shuffle_f32x4(s[i], s[i + 4], 0xdd));
-	UNROLL
-	for (int i = 0; i < 2; i++)	/* of 2 */
-		s[i] = _mm512_add_ps(
-		    _mm512_shuffle_ps(s[i], s[i + 2], 0x44),
-		    _mm512_shuffle_ps(s[i], s[i + 2], 0xee));
-	s[0] = _mm512_add_ps(_mm512_shuffle_ps(s[0], s[1], 0x88),
-	    _mm512_shuffle_ps(s[0], s[1], 0xdd));
-	return _mm512_permutexvar_ps(order, s[0]);
-}
-
 /* The scores of 16 keys from the j-th on, of which n exist. */
 KERNEL __m512
 scores16(enum kv_type type, const struct attend *a, size_t j, size_t n)

@@ -23,7 +23,7 @@
 /* Elements of float rows widened at a time; every type's block divides it. */
 #define PIECE 512
 /* Rows and columns of a block of float sums in registers. */
-#define ROWS_FLOAT 4
+#define ROWS_FLOAT 8
 #define WIDE_FLOAT 3
 
 /*
@@ -420,42 +420,70 @@ multiply_tiles(struct shape shape, int tiles, struct work *k,
 
 /* ---- float weights ---- */
 
-/* n elements of ROWS_FLOAT rows with WIDE_FLOAT columns, whose partial sums are
-   TILE rows apart */
+/* A vector that stays in a register, though it could be read again and again:
+   reading is what limits these loops. */
+KERNEL __m512
+kept(const float *p)
+{
+	__m512 v = _mm512_load_ps(p);
+
+	__asm__("" : "+v"(v));
+	return v;
+}
+
+/* s += products of 16 elements, those of k, of ROWS_FLOAT rows and WIDE_FLOAT
+   columns from number i on */
+KERNEL void
+dot_floats(float (*row)[PIECE], const float *const *x, size_t i, bool all,
+    __mmask16 k, __m512 (*s)[WIDE_FLOAT])
+{
+	__m512 v[WIDE_FLOAT];
+
+	UNROLL
+	for (int c = 0; c < WIDE_FLOAT; c++)
+		v[c] = all ? _mm512_loadu_ps(x[c] + i) :
+		    _mm512_maskz_loadu_ps(k, x[c] + i);
+	UNROLL
+	for (int r = 0; r < ROWS_FLOAT; r++) {
+		__m512 w = kept(row[r] + i);
+
+		/* 0 is not added: it would turn a -0 into 0 */
+		UNROLL
+		for (int c = 0; c < WIDE_FLOAT; c++)
+			s[r][c] = all ? _mm512_fmadd_ps(w, v[c], s[r][c]) :
+			    _mm512_mask3_fmadd_ps(w, v[c], s[r][c], k);
+	}
+}
+
+/*
+ * n elements of ROWS_FLOAT rows with WIDE_FLOAT columns, whose partial sums are
+ * TILE rows apart; of every 32 only the 16 from number `half` on. The others
+ * and their sums are a case of their own: so more rows and columns fit in the
+ * registers.
+ */
 KERNEL void
 multiply_float(float (*row)[PIECE], size_t n, const float *const *x,
-    float (*sum)[32])
+    size_t half, float (*sum)[32])
 {
-	__m512 s[2][ROWS_FLOAT][WIDE_FLOAT];
+	__m512 s[ROWS_FLOAT][WIDE_FLOAT];
 	size_t i;
 
-#define EACH(statement) \
-	UNROLL \
-	for (int h = 0; h < 2; h++) { \
-		UNROLL \
-		for (int r = 0; r < ROWS_FLOAT; r++) { \
-			UNROLL \
-			for (int c = 0; c < WIDE_FLOAT; c++) \
-				statement; \
-		} \
+	UNROLL
+	for (int r = 0; r < ROWS_FLOAT; r++) {
+		UNROLL
+		for (int c = 0; c < WIDE_FLOAT; c++)
+			s[r][c] = _mm512_load_ps(sum[TILE * c + r] + half);
 	}
-	EACH(s[h][r][c] = _mm512_load_ps(sum[TILE * c + r] + 16 * h))
-	for (i = 0; i + 32 <= n; i += 32)
-		EACH(s[h][r][c] = _mm512_fmadd_ps(
-		    _mm512_load_ps(row[r] + i + 16 * h),
-		    _mm512_loadu_ps(x[c] + i + 16 * h), s[h][r][c]))
-	if (i < n) {
-		/* 0 is not added: it would turn a -0 into 0 */
-		__mmask16 k[2] = { lanes(n - i),
-		    lanes(n - i > 16 ? n - i - 16 : 0) };
-
-		EACH(s[h][r][c] = _mm512_mask3_fmadd_ps(
-		    _mm512_load_ps(row[r] + i + 16 * h),
-		    _mm512_maskz_loadu_ps(k[h], x[c] + i + 16 * h),
-		    s[h][r][c], k[h]))
+	for (i = half; i + 16 <= n; i += 32)
+		dot_floats(row, x, i, true, 0xffff, s);
+	if (i < n)
+		dot_floats(row, x, i, false, lanes(n - i), s);
+	UNROLL
+	for (int r = 0; r < ROWS_FLOAT; r++) {
+		UNROLL
+		for (int c = 0; c < WIDE_FLOAT; c++)
+			_mm512_store_ps(sum[TILE * c + r] + half, s[r][c]);
 	}
-	EACH(_mm512_store_ps(sum[TILE * c + r] + 16 * h, s[h][r][c]))
-#undef EACH
 }
 
 /* TILE rows with up to COLS_FLOAT columns, one piece of the rows after the
@@ -480,15 +508,20 @@ tile_float(struct work *k, const struct matmul *m, const uint8_t *w,
 				xc[j] = (const float *)(const void *)(x +
 				    MIN(c + j, cols - 1) * m->x_stride) + i;
 			for (size_t r = 0; r < TILE; r += ROWS_FLOAT)
-				multiply_float(k->row + r, n, xc,
-				    k->sum[c] + r);
+				for (size_t half = 0; half < 32; half += 16)
+					multiply_float(k->row + r, n, xc, half,
+					    k->sum[c] + r);
 		}
 	}
-	for (size_t c = 0; c < cols; c++)
+	for (size_t c = 0; c < cols; c++) {
+		__m512 s[TILE];
+
+		UNROLL
 		for (size_t r = 0; r < TILE; r++)
-			y[c * m->y_stride + r] = tree32(
-			    _mm512_load_ps(k->sum[c][r]),
+			s[r] = _mm512_add_ps(_mm512_load_ps(k->sum[c][r]),
 			    _mm512_load_ps(k->sum[c][r] + 16));
+		_mm512_storeu_ps(y + c * m->y_stride, tree16(s));
+	}
 }
 
 /* ---- the choice ---- */

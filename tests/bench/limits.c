@@ -307,11 +307,10 @@ struct job {
 };
 
 static void
-run(void *data, size_t lo, size_t hi, unsigned thread)
+run(void *data, size_t lo, size_t hi)
 {
 	const struct job *j = data;
 
-	(void)thread;
 	for (; lo < hi; lo++) {
 		if (j->read != NULL)
 			j->read(j->p + (j->window * pool_n(pool) + lo) * j->n,
