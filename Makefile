@@ -37,7 +37,7 @@ UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c)
 
 # `force` is never made: what needs it is looked at every time
 .PHONY: force all units test bench demo lint install uninstall clean help \
-	check-asan check-ubsan check-tsan check-valgrind
+	check-asan check-ubsan check-tsan check-valgrind fuzz fuzzers
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
 
 $(BUILD)/%.o: %.c
@@ -98,6 +98,19 @@ check-tsan:
 	    LDFLAGS=-fsanitize=thread
 check-valgrind: all units
 	tests/valgrind $(BUILD)
+
+# make fuzz SECONDS=600: each harness of tests/fuzz for so long. Needs clang.
+SECONDS = 30
+FUZZ = $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/*.c))
+fuzzers: $(FUZZ)
+$(FUZZ): $(BUILD)/bin/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libpico.a
+	@mkdir -p $(@D)
+	$(CC) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+fuzz: all
+	+$(MAKE) fuzzers BUILD=$(BUILD)/fuzz CC=clang CFLAGS='-O1 -g \
+	    -fsanitize=fuzzer-no-link,address,undefined \
+	    -fno-sanitize-recover=all' LDFLAGS=-fsanitize=address,undefined
+	tests/fuzz/run $(BUILD) $(SECONDS)
 
 # Speed beside the limits of this machine, measured in the same minutes. Takes a
 # quarter of an hour and 5 GB; tests/bench/run says what can be chosen.
@@ -164,7 +177,7 @@ clean:
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
 	@echo 'Also: units bench lint uninstall clean check-asan check-ubsan' \
-	    'check-tsan check-valgrind'
+	    'check-tsan check-valgrind fuzz'
 
 -include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*.d \
 	$(BUILD)/tests/*/*.d)
