@@ -8,12 +8,13 @@
 static struct model {
 	const char *path;
 	bool round_trip;	/* it has a token for every byte */
+	struct pico_gguf *g;
 	struct pico_vocab *v;
 	struct pico_tokenizer *t;
 } models[] = {
-	{ "examples/model/pico-tales.gguf", true, NULL, NULL },
-	{ "tests/data/arch/mixtral.gguf", false, NULL, NULL },
-	{ "tests/data/arch/llama3-ropefreqs.gguf", false, NULL, NULL },
+	{ "examples/model/pico-tales.gguf", true, NULL, NULL, NULL },
+	{ "tests/data/arch/mixtral.gguf", false, NULL, NULL, NULL },
+	{ "tests/data/arch/llama3-ropefreqs.gguf", false, NULL, NULL, NULL },
 };
 #define N_MODELS (sizeof models / sizeof *models)
 
@@ -21,12 +22,12 @@ static void
 open_all(void)
 {
 	struct pico_err err = {0};
-	struct pico_gguf *g;
 	size_t i;
 
 	for (i = 0; i < N_MODELS && models[i].t == NULL; i++) {
-		MUST(pico_gguf_open(&g, models[i].path, 0, &err) == 0);
-		models[i].v = pico_vocab_open(g, NULL, &err);
+		MUST(pico_gguf_open(&models[i].g, models[i].path, 0,
+		    &err) == 0);
+		models[i].v = pico_vocab_open(models[i].g, NULL, &err);
 		MUST(models[i].v != NULL);
 		models[i].t = pico_tokenizer_new(models[i].v, &err);
 		MUST(models[i].t != NULL);
