@@ -36,7 +36,8 @@ UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c)
 
 # `force` is never made: what needs it is looked at every time
 .PHONY: force all units test demo lint install uninstall clean help \
-	check-asan check-ubsan check-tsan check-valgrind
+	check-asan check-ubsan check-tsan check-valgrind \
+	check-arm64 check-armhf check-riscv64
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
 
 $(BUILD)/%.o: %.c
@@ -89,6 +90,14 @@ check-tsan:
 	    LDFLAGS=-fsanitize=thread
 check-valgrind: all units
 	tests/valgrind $(BUILD)
+
+# Other machines, emulated; the first CPU of arm64 has dot products.
+check-arm64:
+	+tests/cross aarch64-linux-gnu qemu-aarch64 max cortex-a53
+check-armhf:
+	+tests/cross arm-linux-gnueabihf qemu-arm max
+check-riscv64:
+	+tests/cross riscv64-linux-gnu qemu-riscv64 rv64
 
 lint:
 	mandoc -T lint -W warning $(MAN)
@@ -150,7 +159,7 @@ clean:
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
 	@echo 'Also: units lint uninstall clean check-asan check-ubsan' \
-	    'check-tsan check-valgrind'
+	    'check-tsan check-valgrind check-arm64 check-armhf check-riscv64'
 
 -include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*/*.d)
 .SECONDARY:
