@@ -37,12 +37,19 @@ UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c)
 
 # `force` is never made: what needs it is looked at every time
 .PHONY: force all units test bench demo lint install uninstall clean help \
+	check-asan check-ubsan check-tsan check-valgrind \
+	check-arm64 check-armhf check-riscv64
+
 	check-asan check-ubsan check-tsan check-valgrind fuzz fuzzers
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+VECTOR_OBJ = $(filter $(BUILD)/lib/kernel/avx% $(BUILD)/lib/kernel/neon%, \
+	$(LIB_OBJ))
+$(VECTOR_OBJ): DEFINES = $(VECTOR_CFLAGS)
 
 # The place of the default model is built in, so a new one rebuilds it.
 $(BUILD)/cmd/cmd.o: DEFINES = -DPICO_DATADIR='"$(DATADIR)/pico"'
@@ -84,9 +91,12 @@ units: $(UNIT) $(BENCH)
 test: all units
 	BUILD_DIR=$(BUILD) tests/run $(T)
 
-# The same tests under the sanitizers, in a build directory of their own.
+# The same tests under the sanitizers, in a build directory of their own. The
+# checks that are left out for the vector kernels would take the compiler
+# minutes: each unrolled load has several.
 SANITIZE = $(MAKE) test BUILD=build/$@ \
-	EXTRA_CFLAGS='-fno-omit-frame-pointer -fno-sanitize-recover=all'
+	EXTRA_CFLAGS='-fno-omit-frame-pointer -fno-sanitize-recover=all' \
+	VECTOR_CFLAGS=-fno-sanitize=null,alignment,object-size,pointer-overflow
 check-asan:
 	+$(SANITIZE) CFLAGS='-O1 -g -fsanitize=address,undefined' \
 	    LDFLAGS=-fsanitize=address,undefined
@@ -99,6 +109,7 @@ check-tsan:
 check-valgrind: all units
 	tests/valgrind $(BUILD)
 
+<<<<<<< HEAD
 # make fuzz SECONDS=600: each harness of tests/fuzz for so long. Needs clang.
 SECONDS = 30
 FUZZ = $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/*.c))
@@ -109,8 +120,18 @@ $(FUZZ): $(BUILD)/bin/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libpico.a
 fuzz: all
 	+$(MAKE) fuzzers BUILD=$(BUILD)/fuzz CC=clang CFLAGS='-O1 -g \
 	    -fsanitize=fuzzer-no-link,address,undefined \
-	    -fno-sanitize-recover=all' LDFLAGS=-fsanitize=address,undefined
+	    -fno-sanitize-recover=all' LDFLAGS=-fsanitize=address,undefined \
+	    VECTOR_CFLAGS=-fno-sanitize=all
 	tests/fuzz/run $(BUILD) $(SECONDS)
+=======
+# Other machines, emulated; the first CPU of arm64 has dot products.
+check-arm64:
+	+tests/cross aarch64-linux-gnu qemu-aarch64 max cortex-a53
+check-armhf:
+	+tests/cross arm-linux-gnueabihf qemu-arm max
+check-riscv64:
+	+tests/cross riscv64-linux-gnu qemu-riscv64 rv64
+>>>>>>> neon
 
 # Speed beside the limits of this machine, measured in the same minutes. Takes a
 # quarter of an hour and 5 GB; tests/bench/run says what can be chosen.
@@ -177,7 +198,11 @@ clean:
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
 	@echo 'Also: units bench lint uninstall clean check-asan check-ubsan' \
+<<<<<<< HEAD
 	    'check-tsan check-valgrind fuzz'
+=======
+	    'check-tsan check-valgrind check-arm64 check-armhf check-riscv64'
+>>>>>>> neon
 
 -include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*.d \
 	$(BUILD)/tests/*/*.d)

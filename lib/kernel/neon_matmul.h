@@ -340,8 +340,8 @@ unpack_iq4_xs(const uint8_t *p, struct block *b)
 /* What the code below must know of a type; constants, once it is inlined. */
 struct shape {
 	size_t bytes;		/* of a block */
-	int span;		/* elements that share a scale; 0: a block of
-				   32, which has no scales */
+	int subs;		/* sub-blocks with a scale: 16 or 8; 1: a block
+				   of 32, without */
 	bool offset;		/* has minima */
 	void (*unpack)(const uint8_t *p, struct block *b);
 };
@@ -355,16 +355,16 @@ sum4(const int32x4_t *v)
 
 /* isum, in four parts */
 INLINE int32x4_t
-isum(const struct block *b, const int8_t *a, int span)
+isum(const struct block *b, const int8_t *a, int subs)
 {
 	int32x4_t s[2] = { vdupq_n_s32(0), vdupq_n_s32(0) }, t;
 
-	if (span == 0)
+	if (subs == 1)
 		return dot_add(dot(b->q[0], vld1q_s8(a)), b->q[1],
 		    vld1q_s8(a + 16));
 	UNROLL
-	for (int j = 0; j < 256 / span; j++) {
-		if (span == 16)
+	for (int j = 0; j < subs; j++) {
+		if (subs == 16)
 			t = dot(b->q[j], vld1q_s8(a + 16 * j));
 		else
 			t = dot_add(dot(b->q[2 * j], vld1q_s8(a + 32 * j)),
@@ -398,7 +398,7 @@ msum(const struct block *b, const int16_t *sum)
 INLINE float
 row(const uint8_t *w, const void *x, size_t n_in, struct shape f)
 {
-	size_t n_blocks = n_in / (f.span == 0 ? 32 : 256);
+	size_t n_blocks = n_in / (f.subs == 1 ? 32 : 256);
 	float32x4_t acc[2] = { vdupq_n_f32(0), vdupq_n_f32(0) };
 	int32x4_t s[8];
 	int32_t ms[8];
@@ -418,15 +418,15 @@ row(const uint8_t *w, const void *x, size_t n_in, struct shape f)
 			    k;
 			const struct act_q8k *ak = (const struct act_q8k *)x +
 			    i + k;
-			float da = f.span == 0 ? a->d : ak->d;
+			float da = f.subs == 1 ? a->d : ak->d;
 			struct block b;
 
 			f.unpack(w, &b);
-			s[k] = isum(&b, f.span == 0 ? a->q : ak->q, f.span);
+			s[k] = isum(&b, f.subs == 1 ? a->q : ak->q, f.subs);
 			d[k] = b.d * da;
 			if (!f.offset)
 				continue;
-			ms[k] = f.span == 0 ? a->sum :
+			ms[k] = f.subs == 1 ? a->sum :
 			    vaddvq_s32(msum(&b, ak->sum));
 			m[k] = b.m * da;
 		}
@@ -446,7 +446,7 @@ row(const uint8_t *w, const void *x, size_t n_in, struct shape f)
 
 /* isum of four rows with each of four columns: s[column], a row in a lane */
 INLINE void
-tile_isum(const struct block *b, const int8_t *const a[4], int span,
+tile_isum(const struct block *b, const int8_t *const a[4], int subs,
     int32x4_t s[4])
 {
 	int32x4_t t[4][4], p;
@@ -455,14 +455,14 @@ tile_isum(const struct block *b, const int8_t *const a[4], int span,
 	UNROLL
 	for (int i = 0; i < 16; i++)
 		t[i / 4][i % 4] = vdupq_n_s32(0);
-	for (int j = 0; j < (span == 0 ? 1 : 256 / span); j++) {
+	for (int j = 0; j < subs; j++) {
 		/* 16 elements, or 32 */
-		int at = span == 16 ? j : 2 * j;
+		int at = subs == 16 ? j : 2 * j;
 
 		UNROLL
 		for (int c = 0; c < 4; c++) {
 			x[c] = vld1q_s8(a[c] + 16 * at);
-			if (span != 16)
+			if (subs != 16)
 				y[c] = vld1q_s8(a[c] + 16 * at + 16);
 		}
 		UNROLL
@@ -470,9 +470,9 @@ tile_isum(const struct block *b, const int8_t *const a[4], int span,
 			int r = i / 4, c = i % 4;
 
 			p = dot(b[r].q[at], x[c]);
-			if (span != 16)
+			if (subs != 16)
 				p = dot_add(p, b[r].q[at + 1], y[c]);
-			t[c][r] = span == 0 ? p :
+			t[c][r] = subs == 1 ? p :
 			    vmlaq_n_s32(t[c][r], p, b[r].scale[j]);
 		}
 	}
@@ -505,7 +505,7 @@ INLINE void
 tile(const struct matmul *m, const uint8_t *w, size_t n, const uint8_t *x,
     size_t cols, float *y, struct shape f)
 {
-	size_t n_blocks = m->n_in / (f.span == 0 ? 32 : 256);
+	size_t n_blocks = m->n_in / (f.subs == 1 ? 32 : 256);
 	float32x4_t acc[COLS][8];	/* a row in a lane */
 	struct block b[4];
 
@@ -531,12 +531,12 @@ tile(const struct matmul *m, const uint8_t *w, size_t n, const uint8_t *x,
 
 				a[k] = (const struct act_q8 *)p + i;
 				ak[k] = (const struct act_q8k *)p + i;
-				q[k] = f.span == 0 ? a[k]->q : ak[k]->q;
+				q[k] = f.subs == 1 ? a[k]->q : ak[k]->q;
 			}
-			tile_isum(b, q, f.span, s);
+			tile_isum(b, q, f.subs, s);
 			UNROLL
 			for (size_t k = 0; k < 4; k++) {
-				float da = f.span == 0 ? a[k]->d : ak[k]->d;
+				float da = f.subs == 1 ? a[k]->d : ak[k]->d;
 				float32x4_t *z = &acc[c + k][i % 8];
 				int32x4_t ms;
 
@@ -544,7 +544,7 @@ tile(const struct matmul *m, const uint8_t *w, size_t n, const uint8_t *x,
 				    vcvtq_f32_s32(s[k]));
 				if (!f.offset)
 					continue;
-				ms = f.span == 0 ? vdupq_n_s32(a[k]->sum) :
+				ms = f.subs == 1 ? vdupq_n_s32(a[k]->sum) :
 				    tile_msum(b, ak[k]->sum);
 				*z = vfmaq_f32(*z, vmulq_n_f32(mn, da),
 				    vcvtq_f32_s32(ms));
@@ -562,37 +562,37 @@ tile(const struct matmul *m, const uint8_t *w, size_t n, const uint8_t *x,
 /* ---- the types ---- */
 
 #define SHAPES(T) \
-	T(Q4_0, q4_0, 18, 0, false) \
-	T(Q4_1, q4_1, 20, 0, true) \
-	T(Q5_0, q5_0, 22, 0, false) \
-	T(Q5_1, q5_1, 24, 0, true) \
-	T(Q8_0, q8_0, 34, 0, false) \
-	T(IQ4_NL, iq4_nl, 18, 0, false) \
-	T(MXFP4, mxfp4, 17, 0, false) \
+	T(Q4_0, q4_0, 18, 1, false) \
+	T(Q4_1, q4_1, 20, 1, true) \
+	T(Q5_0, q5_0, 22, 1, false) \
+	T(Q5_1, q5_1, 24, 1, true) \
+	T(Q8_0, q8_0, 34, 1, false) \
+	T(IQ4_NL, iq4_nl, 18, 1, false) \
+	T(MXFP4, mxfp4, 17, 1, false) \
 	T(Q2_K, q2_k, 84, 16, true) \
 	T(Q3_K, q3_k, 110, 16, false) \
-	T(Q4_K, q4_k, 144, 32, true) \
-	T(Q5_K, q5_k, 176, 32, true) \
+	T(Q4_K, q4_k, 144, 8, true) \
+	T(Q5_K, q5_k, 176, 8, true) \
 	T(Q6_K, q6_k, 210, 16, false) \
-	T(IQ4_XS, iq4_xs, 136, 32, false)
+	T(IQ4_XS, iq4_xs, 136, 8, false)
 
-#define FUNCTIONS(id, name, bytes, span, offset) \
+#define FUNCTIONS(id, name, bytes, subs, offset) \
 	static float \
 	row_##name(const uint8_t *w, const void *x, size_t n_in) \
 	{ \
-		return row(w, x, n_in, (struct shape){ bytes, span, offset, \
+		return row(w, x, n_in, (struct shape){ bytes, subs, offset, \
 		    unpack_##name }); \
 	} \
 	static void \
 	tile_##name(const struct matmul *m, const uint8_t *w, size_t n, \
 	    const uint8_t *x, size_t cols, float *y) \
 	{ \
-		tile(m, w, n, x, cols, y, (struct shape){ bytes, span, offset, \
+		tile(m, w, n, x, cols, y, (struct shape){ bytes, subs, offset, \
 		    unpack_##name }); \
 	}
 SHAPES(FUNCTIONS)
 
-#define ENTRY(id, name, bytes, span, offset) \
+#define ENTRY(id, name, bytes, subs, offset) \
 	{ TYPE_##id, row_##name, tile_##name },
 static const struct format {
 	uint32_t type;
