@@ -179,8 +179,9 @@ lay_out_and_multiply(const struct matmul *m, size_t r0, size_t r1)
 /* ---- super-blocks ---- */
 
 /*
- * A super-block's sum of scaled products in the lower eight lanes, and that of
- * the minima (or of the offset) in the upper eight, both to be added up.
+ * The sums of a super-block, to be added up: scaled products in the lower eight
+ * lanes and minima in the upper eight, or the whole in all lanes if there are
+ * no minima.
  */
 KERNEL __m512i
 super_sums(uint32_t type, const uint8_t *w, const struct act_q8k *a)
@@ -190,7 +191,9 @@ super_sums(uint32_t type, const uint8_t *w, const struct act_q8k *a)
 	__m512i s = _mm512_setzero_si512(), scales;
 	__m256i min, isum;
 
-	scales = _mm512_cvtepi16_epi32(factors(type, w, &min));
+	scales = _mm512_cvtepu16_epi32(factors(type, w, &min));
+	min = _mm256_madd_epi16(min,
+	    _mm256_loadu_si256((const void *)a->sum));
 	UNROLL
 	for (int z = 0; z < 4; z++) {
 		__m512i dot, scale;
@@ -199,12 +202,21 @@ super_sums(uint32_t type, const uint8_t *w, const struct act_q8k *a)
 		    codes(type, w, z), _mm512_loadu_si512(a->q + 64 * z));
 		scale = _mm512_permutexvar_epi32(_mm512_add_epi32(spread,
 		    _mm512_set1_epi32(4 * z)), scales);
-		s = _mm512_add_epi32(s, _mm512_mullo_epi32(dot, scale));
+		if (type == TYPE_IQ4_XS) {
+			/* up to 4 * 241 * 127: 32 bits times a signed scale */
+			scale = _mm512_srai_epi32(
+			    _mm512_slli_epi32(scale, 16), 16);
+			s = _mm512_add_epi32(s,
+			    _mm512_mullo_epi32(dot, scale));
+		} else {
+			/* up to 4 * 63 * 127: 16 bits; upper ones times 0 */
+			s = _mm512_dpwssd_epi32(s, dot, scale);
+		}
 	}
+	if (!has_min(type))
+		return _mm512_add_epi32(s, _mm512_zextsi256_si512(min));
 	isum = _mm256_add_epi32(_mm512_castsi512_si256(s),
 	    _mm512_extracti64x4_epi64(s, 1));
-	min = _mm256_madd_epi16(min,
-	    _mm256_loadu_si256((const void *)a->sum));
 	return _mm512_inserti64x4(_mm512_castsi256_si512(isum), min, 1);
 }
 
@@ -213,27 +225,28 @@ KERNEL __m256
 add_supers(uint32_t type, const __m512i *s, const uint16_t *d,
     const uint16_t *m, const float *a, __m256 acc)
 {
-	__m512i lo = add_lane_pairs(add_lanes(s[0], s[1], s[2], s[3]));
-	__m512i hi = add_lane_pairs(add_lanes(s[4], s[5], s[6], s[7]));
-	__m512i both = _mm512_shuffle_i64x2(lo, hi, 0x88);	/* i m i m */
-	__m256i isum, msum;
-	__m256 da = _mm256_loadu_ps(a);
+	__m512i lo = add_lanes(s[0], s[1], s[2], s[3]);
+	__m512i hi = add_lanes(s[4], s[5], s[6], s[7]), v;
+	__m256 da = _mm256_loadu_ps(a), dm;
 
-	both = _mm512_shuffle_i64x2(both, both, 0xd8);		/* i i m m */
-	isum = _mm512_castsi512_si256(both);
-	msum = _mm512_extracti64x4_epi64(both, 1);
-	if (!has_min(type))
-		isum = _mm256_add_epi32(isum, msum);
+	if (has_min(type))	/* products of lo, minima of lo, then of hi */
+		v = _mm512_add_epi32(
+		    _mm512_shuffle_i64x2(lo, hi, 0x88),
+		    _mm512_shuffle_i64x2(lo, hi, 0xdd));
+	else
+		v = add_lane_pairs(_mm512_add_epi32(
+		    _mm512_shuffle_i64x2(lo, hi, 0x44),
+		    _mm512_shuffle_i64x2(lo, hi, 0xee)));
+	/* now those of lo in lane 0, of hi in 2, and minima in 1 and 3 */
+	v = _mm512_shuffle_i64x2(v, v, 0xd8);
 	acc = _mm256_fmadd_ps(_mm256_mul_ps(
 	    halves8(_mm_loadu_si128((const void *)d)), da),
-	    _mm256_cvtepi32_ps(isum), acc);
+	    _mm256_cvtepi32_ps(_mm512_castsi512_si256(v)), acc);
 	if (has_min(type)) {
-		/* -dmin: a NaN's sign is nobody's business */
-		__m256 dm = _mm256_xor_ps(_mm256_set1_ps(-0.0f),
+		dm = _mm256_xor_ps(_mm256_set1_ps(-0.0f),
 		    halves8(_mm_loadu_si128((const void *)m)));
-
 		acc = _mm256_fmadd_ps(_mm256_mul_ps(dm, da),
-		    _mm256_cvtepi32_ps(msum), acc);
+		    _mm256_cvtepi32_ps(_mm512_extracti64x4_epi64(v, 1)), acc);
 	}
 	return acc;
 }

@@ -154,18 +154,31 @@ long_nibbles(const uint8_t *qs, int z)
 	    shift_halves(0, 4)), _mm512_set1_epi8(15));
 }
 
-/* Adds v where element 64z + e of a group has its bit: bit e / 32 (counted
-   over the group) of byte e % 32. */
+/* (a & mask) | b, bytewise */
 KERNEL __m512i
-add_bit(__m512i codes, const uint8_t *bits, int z, int v)
+and_or(__m512i a, int mask, __m512i b)
 {
-	__m512i which = _mm512_inserti64x4(
-	    _mm512_set1_epi8((char)(1 << 2 * z)),
-	    _mm256_set1_epi8((char)(2 << 2 * z)), 1);
+	return _mm512_ternarylogic_epi64(a, _mm512_set1_epi8((char)mask), b,
+	    0xea);
+}
 
-	return _mm512_mask_add_epi8(codes,
-	    _mm512_test_epi8_mask(both_halves(bits), which), codes,
-	    _mm512_set1_epi8((char)v));
+/* All bytes of the lower half shifted by n bits, of the upper half by n + m:
+   to the left, or if negative to the right; bits come over from other bytes. */
+KERNEL __m512i
+move_bits(__m512i v, int n, int m)
+{
+	if (n >= 0 && n + m >= 0)
+		return _mm512_sllv_epi64(v, shift_halves(n, n + m));
+	return _mm512_srlv_epi64(v, shift_halves(-n, -n - m));
+}
+
+/* Element 64z + e of a group has bit e / 32 (counted over the group) of byte
+   e % 32; sets bit number `to` of its code by it. */
+KERNEL __m512i
+add_bit(__m512i codes, const uint8_t *bits, int z, int to)
+{
+	return and_or(move_bits(both_halves(bits), to - 2 * z, -1), 1 << to,
+	    codes);
 }
 
 /* Q6_K: four bits here, two there */
@@ -175,15 +188,10 @@ six_bits(const uint8_t *p, int z)
 	__m512i low = _mm512_loadu_si512(p + z / 2 * 64);
 	__m512i high = both_halves(p + 128 + z / 2 * 32);
 
-	if (z % 2 == 0)
-		high = _mm512_sllv_epi64(high, shift_halves(4, 2));
-	else {
+	high = move_bits(high, z % 2 == 0 ? 4 : 0, -2);
+	if (z % 2 == 1)
 		low = _mm512_srli_epi64(low, 4);
-		high = _mm512_srlv_epi64(high, shift_halves(0, 2));
-	}
-	return _mm512_or_si512(
-	    _mm512_and_si512(low, _mm512_set1_epi8(15)),
-	    _mm512_and_si512(high, _mm512_set1_epi8(48)));
+	return and_or(high, 48, _mm512_and_si512(low, _mm512_set1_epi8(15)));
 }
 
 /* Elements 64z .. 64z + 63 of a group, unsigned, in order. */
@@ -194,11 +202,11 @@ codes(uint32_t type, const uint8_t *p, int z)
 	case TYPE_Q2_K:
 		return pairs(p + 16, z);
 	case TYPE_Q3_K:
-		return add_bit(pairs(p + 32, z), p, z, 4);
+		return add_bit(pairs(p + 32, z), p, z, 2);
 	case TYPE_Q4_K:
 		return long_nibbles(p + 16, z);
 	case TYPE_Q5_K:
-		return add_bit(long_nibbles(p + 48, z), p + 16, z, 16);
+		return add_bit(long_nibbles(p + 48, z), p + 16, z, 4);
 	case TYPE_Q6_K:
 		return six_bits(p, z);
 	case TYPE_IQ4_XS:
