@@ -120,8 +120,8 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 			_mm256_store_si256((void *)scale[r],
 			    factors(type, p, &mn));
 			_mm256_store_si256((void *)min[r], mn);
-			dh[r] = scale_bits(type, p);
-			mh[r] = min_bits(type, p);
+			dh[r] = get_u16(p + scale_at(type));
+			mh[r] = get_u16(p + min_at(type));
 		} else {
 			_mm256_store_ps(d[r], scales_small(type, p));
 			if (has_min(type))

@@ -302,33 +302,46 @@ factors(uint32_t type, const uint8_t *p, __m256i *min)
 	return scale;
 }
 
-/* The f16 bits of d and of m, dmin of a block. */
-KERNEL uint16_t
-scale_bits(uint32_t type, const uint8_t *p)
+/* Where the halves d and m (dmin) of a block are. */
+KERNEL size_t
+scale_at(uint32_t type)
 {
-	return get_u16(p + (type == TYPE_Q2_K ? 80 : type == TYPE_Q3_K ? 108 :
-	    type == TYPE_Q6_K ? 208 : 0));
+	return type == TYPE_Q2_K ? 80 : type == TYPE_Q3_K ? 108 :
+	    type == TYPE_Q6_K ? 208 : 0;
 }
 
-KERNEL uint16_t
-min_bits(uint32_t type, const uint8_t *p)
+KERNEL size_t
+min_at(uint32_t type)
 {
-	return get_u16(p + (type == TYPE_Q2_K ? 82 : 2));
+	return type == TYPE_Q2_K ? 82 : 2;
+}
+
+/* n <= 8 halves, `step` bytes apart, as floats, and zeros */
+KERNEL __m256
+eight_halves(const uint8_t *p, size_t step, size_t n)
+{
+	uint16_t h[8] = { 0 };
+
+	if (n == 8)
+		return halves8(_mm_setr_epi16((short)get_u16(p),
+		    (short)get_u16(p + step), (short)get_u16(p + 2 * step),
+		    (short)get_u16(p + 3 * step), (short)get_u16(p + 4 * step),
+		    (short)get_u16(p + 5 * step), (short)get_u16(p + 6 * step),
+		    (short)get_u16(p + 7 * step)));
+	for (size_t i = 0; i < n; i++)
+		h[i] = get_u16(p + i * step);
+	return halves8(_mm_loadu_si128((const void *)h));
 }
 
 /* The factors d of the eight blocks of a group. */
 KERNEL __m256
 scales_small(uint32_t type, const uint8_t *p)
 {
-	size_t n = block_bytes(type);
+	const size_t n = block_bytes(type);
 	__m256i e, big, small;
 
 	if (type != TYPE_MXFP4)
-		return halves8(_mm_setr_epi16((short)get_u16(p),
-		    (short)get_u16(p + n), (short)get_u16(p + 2 * n),
-		    (short)get_u16(p + 3 * n), (short)get_u16(p + 4 * n),
-		    (short)get_u16(p + 5 * n), (short)get_u16(p + 6 * n),
-		    (short)get_u16(p + 7 * n)));
+		return eight_halves(p, n, 8);
 	/* 2^(e - 128): the exponent field is e - 1, or the factor subnormal */
 	e = _mm256_setr_epi32(p[0], p[n], p[2 * n], p[3 * n], p[4 * n],
 	    p[5 * n], p[6 * n], p[7 * n]);
