@@ -61,7 +61,8 @@ struct acts {
 };
 struct supers {
 	int8_t q[8][256];
-	int16_t sum[8][16];
+	int32_t sum[8][16];	/* by lanes of factors(), for what is there:
+				   minima, or the offset of codes */
 	float d[8];
 };
 
@@ -85,15 +86,21 @@ lay_out_small(struct acts *dst, const struct act_q8 *a, size_t n)
 }
 
 static void
-lay_out_super(struct supers *dst, const struct act_q8k *a, size_t n)
+lay_out_super(uint32_t type, struct supers *dst, const struct act_q8k *a,
+    size_t n)
 {
+	int32_t times = has_min(type) ? 1 : -code_offset(type);
+
 	memset(dst, 0, (n + 7) / 8 * sizeof *dst);
 	for (size_t b = 0; b < n; b++) {
 		struct supers *g = &dst[b / 8];
 
 		memcpy(g->q[b % 8], a[b].q, 256);
-		memcpy(g->sum[b % 8], a[b].sum, 32);
 		g->d[b % 8] = a[b].d;
+		for (int s = 0; s < 16; s++)
+			g->sum[b % 8][!wide_scales(type) ? s :
+			    has_min(type) ? 8 + s / 2 : s / 2] +=
+			    times * a[b].sum[s];
 	}
 }
 
@@ -126,12 +133,13 @@ group_sums(uint32_t type, const uint8_t *w, const struct acts *a)
 KERNEL __m256
 add_group(uint32_t type, const uint8_t *w, const struct acts *a, __m256 acc)
 {
-	__m256 da = _mm256_loadu_ps(a->d);
+	__m256 da = _mm256_loadu_ps(a->d), m = da;
+	__m256 d = scales_small(type, w, &m);
 
-	acc = _mm256_fmadd_ps(_mm256_mul_ps(scales_small(type, w), da),
+	acc = _mm256_fmadd_ps(_mm256_mul_ps(d, da),
 	    _mm256_cvtepi32_ps(group_sums(type, w, a)), acc);
 	if (has_min(type))
-		acc = _mm256_fmadd_ps(_mm256_mul_ps(minima_small(type, w), da),
+		acc = _mm256_fmadd_ps(_mm256_mul_ps(m, da),
 		    _mm256_cvtepi32_ps(
 		    _mm256_loadu_si256((const void *)a->sum)), acc);
 	return acc;
@@ -164,48 +172,56 @@ row_small(uint32_t type, const uint8_t *w, const struct acts *a,
 
 /* ---- super-blocks ---- */
 
-/*
- * The sums of super-block i, to be added up: scaled products in the lower eight
- * lanes and minima in the upper eight, or the whole in all lanes if there are
- * no minima.
- */
+/* The sums of a super-block's scaled products, to be added up; in *min those of
+   its minima, or without minima what the offset makes of the first. */
 KERNEL __m512i
-super_sums(uint32_t type, const uint8_t *w, const struct supers *a, size_t i)
+super_sums(uint32_t type, const uint8_t *w, const int8_t *q, const int32_t *sum,
+    __m512i *min)
 {
-	const __m512i spread = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1,
+	const __m512i lane = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1,
 	    2, 2, 2, 2, 3, 3, 3, 3);
-	__m512i s = _mm512_setzero_si512(), scales;
-	__m256i min, isum;
+	__m512i scales, m = _mm512_setzero_si512(), s;
 
-	scales = _mm512_cvtepu16_epi32(factors(type, w, &min));
-	min = _mm256_madd_epi16(min,
-	    _mm256_loadu_si256((const void *)a->sum[i]));
-	if (!has_min(type))
-		s = _mm512_zextsi256_si512(min);
+	scales = factors(type, w, &m);
+	s = _mm512_mullo_epi32(has_min(type) ? m : scales,
+	    _mm512_loadu_si512(sum));
+	if (has_min(type)) {
+		*min = s;
+		s = _mm512_setzero_si512();
+	}
+	/* upper half zero, for what is done below */
+	if (type == TYPE_Q3_K || type == TYPE_Q6_K)
+		scales = _mm512_and_si512(scales, _mm512_set1_epi32(0xffff));
 	UNROLL
 	for (int z = 0; z < 4; z++) {
-		__m512i dot, scale;
+		__m512i dot, which, scale;
 
 		dot = _mm512_dpbusd_epi32(_mm512_setzero_si512(),
-		    codes(type, w, z), _mm512_loadu_si512(a->q[i] + 64 * z));
-		scale = _mm512_permutexvar_epi32(_mm512_add_epi32(spread,
-		    _mm512_set1_epi32(4 * z)), scales);
-		if (type == TYPE_IQ4_XS) {
-			/* up to 4 * 241 * 127: 32 bits times a signed scale */
-			scale = _mm512_srai_epi32(
-			    _mm512_slli_epi32(scale, 16), 16);
-			s = _mm512_add_epi32(s,
-			    _mm512_mullo_epi32(dot, scale));
-		} else {
-			/* up to 4 * 63 * 127: 16 bits; upper ones times 0 */
-			s = _mm512_dpwssd_epi32(s, dot, scale);
-		}
+		    codes(type, w, z), _mm512_loadu_si512(q + 64 * z));
+		which = _mm512_add_epi32(lane, _mm512_set1_epi32(4 * z));
+		if (wide_scales(type))
+			which = _mm512_srli_epi32(which, 1);
+		scale = _mm512_permutexvar_epi32(which, scales);
+		/* at most 4 * 63 * 127: 16 bits of sign do not count; but
+		   4 * 241 * 127 for IQ4_XS */
+		s = type == TYPE_IQ4_XS ?
+		    _mm512_add_epi32(s, _mm512_mullo_epi32(dot, scale)) :
+		    _mm512_dpwssd_epi32(s, dot, scale);
 	}
-	if (!has_min(type))
-		return s;
-	isum = _mm256_add_epi32(_mm512_castsi512_si256(s),
-	    _mm512_extracti64x4_epi64(s, 1));
-	return _mm512_inserti64x4(_mm512_castsi256_si512(isum), min, 1);
+	return s;
+}
+
+/* The sums of eight vectors. */
+KERNEL __m256i
+eight_sums(const __m512i *s)
+{
+	__m512i lo = add_lanes(s[0], s[1], s[2], s[3]);
+	__m512i hi = add_lanes(s[4], s[5], s[6], s[7]);
+	__m512i v = add_lane_pairs(_mm512_add_epi32(
+	    _mm512_shuffle_i64x2(lo, hi, 0x44),
+	    _mm512_shuffle_i64x2(lo, hi, 0xee)));
+
+	return _mm512_castsi512_si256(_mm512_shuffle_i64x2(v, v, 0x08));
 }
 
 /* Adds n <= 8 super-blocks to the accumulators. */
@@ -214,37 +230,32 @@ add_supers(uint32_t type, const uint8_t *w, const struct supers *a, size_t n,
     __m256 acc)
 {
 	const size_t bytes = block_bytes(type);
-	__m512i s[8], lo, hi, v;
-	__m256 da = _mm256_load_ps(a->d), dm;
+	__m512i s[8], m[8];
+	__m256 da = _mm256_load_ps(a->d), d, dm = da;
 
-	for (size_t i = 0; i < 8; i++) {
-		if (i < n) {
-			fetch(w + i * bytes, bytes);
-			s[i] = super_sums(type, w + i * bytes, a, i);
-		} else {
-			s[i] = _mm512_setzero_si512();
+#define SUMS(i) \
+	fetch(w + (i) * bytes, bytes); \
+	s[i] = super_sums(type, w + (i) * bytes, a->q[i], a->sum[i], &m[i])
+	if (n == 8) {
+		UNROLL
+		for (size_t i = 0; i < 8; i++) {
+			SUMS(i);
+		}
+	} else {
+		for (size_t i = 0; i < 8; i++)
+			s[i] = m[i] = _mm512_setzero_si512();
+		for (size_t i = 0; i < n; i++) {
+			SUMS(i);
 		}
 	}
-	lo = add_lanes(s[0], s[1], s[2], s[3]);
-	hi = add_lanes(s[4], s[5], s[6], s[7]);
-	if (has_min(type))	/* products of lo, minima of lo, then of hi */
-		v = _mm512_add_epi32(
-		    _mm512_shuffle_i64x2(lo, hi, 0x88),
-		    _mm512_shuffle_i64x2(lo, hi, 0xdd));
-	else
-		v = add_lane_pairs(_mm512_add_epi32(
-		    _mm512_shuffle_i64x2(lo, hi, 0x44),
-		    _mm512_shuffle_i64x2(lo, hi, 0xee)));
-	/* now those of lo in lane 0, of hi in 1, and minima in 2 and 3 */
-	v = _mm512_shuffle_i64x2(v, v, 0xd8);
-	acc = _mm256_fmadd_ps(_mm256_mul_ps(eight_halves(w +
-	    scale_at(type), bytes, n), da),
-	    _mm256_cvtepi32_ps(_mm512_castsi512_si256(v)), acc);
+#undef SUMS
+	d = block_scales(type, w, n, &dm);
+	acc = _mm256_fmadd_ps(_mm256_mul_ps(d, da),
+	    _mm256_cvtepi32_ps(eight_sums(s)), acc);
 	if (has_min(type)) {
-		dm = _mm256_xor_ps(_mm256_set1_ps(-0.0f),
-		    eight_halves(w + min_at(type), bytes, n));
+		dm = _mm256_xor_ps(_mm256_set1_ps(-0.0f), dm);
 		acc = _mm256_fmadd_ps(_mm256_mul_ps(dm, da),
-		    _mm256_cvtepi32_ps(_mm512_extracti64x4_epi64(v, 1)), acc);
+		    _mm256_cvtepi32_ps(eight_sums(m)), acc);
 	}
 	return acc;
 }
@@ -300,7 +311,8 @@ rows_quantized(const struct matmul *m, size_t r0, size_t r1)
 			    (c0 + c) * m->x_stride;
 
 			if (kernel_act_kind(m->type) == ACT_Q8K)
-				lay_out_super(x.super[c], a, m->n_in / 256);
+				lay_out_super(m->type, x.super[c], a,
+				    m->n_in / 256);
 			else
 				lay_out_small(x.small[c], a, m->n_in / 32);
 		}

@@ -219,90 +219,118 @@ codes(uint32_t type, const uint8_t *p, int z)
 
 /* ---- scales ---- */
 
-/* Bytes 0..3 and 8..11 (or 4..7 and 12..15 if `second`) as 16-bit numbers, each
-   twice. */
-KERNEL __m256i
-twice(__m128i v, bool second)
+/* One scale for 32 elements, not for 16. */
+KERNEL bool
+wide_scales(uint32_t type)
 {
-	const __m256i at = _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1,
-	    2, -1, 2, -1, 3, -1, 3, -1, 8, -1, 8, -1, 9, -1, 9, -1,
-	    10, -1, 10, -1, 11, -1, 11, -1);
-
-	if (second)
-		v = _mm_srli_epi64(v, 32);
-	return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(v), at);
+	return type == TYPE_Q4_K || type == TYPE_Q5_K || type == TYPE_IQ4_XS;
 }
 
-/* Six-bit scales and minima of Q4_K and Q5_K: bytes 0..3 and 8..11 are the
-   scales, the others the minima. */
+/* 16 bytes, anywhere */
 KERNEL __m128i
-scales_and_minima(const uint8_t *p)
+load128(const uint8_t *p)
 {
-	uint64_t ab = get_u64(p), c = get_u32(p + 8);
-	uint64_t low = ab & 0x3f3f3f3f3f3f3f3f;
-	uint64_t high = ((c | c << 28) & 0x0f0f0f0f0f0f0f0f) |
-	    (ab >> 2 & 0x3030303030303030);
-
-	return _mm_set_epi64x((int64_t)high, (int64_t)low);
+	return _mm_loadu_si128((const void *)p);
 }
 
-/* Q3_K: four bits here, two there; from -32 */
-KERNEL __m256i
-scales_q3_k(const uint8_t *p)
+/* The lanes of a vector with a number for each 128 bits of it. */
+KERNEL __m512i
+by_lane(int a, int b, int c, int d)
 {
-	uint64_t a = get_u64(p), c = get_u32(p + 8);
-	__m128i low = _mm_set_epi64x((int64_t)(a >> 4), (int64_t)a);
-	__m128i high = _mm_set_epi64x((int64_t)(c | c << 30),
-	    (int64_t)(c << 4 | c << 34));
+	return _mm512_setr_epi32(a, a, a, a, b, b, b, b, c, c, c, c, d, d, d,
+	    d);
+}
 
-	low = _mm_and_si128(low, _mm_set1_epi8(15));
-	high = _mm_and_si128(high, _mm_set1_epi8(48));
-	return _mm256_sub_epi16(_mm256_cvtepu8_epi16(_mm_or_si128(low, high)),
-	    _mm256_set1_epi16(32));
+/* Four bits of `low` and, above them, two of `high`. */
+KERNEL __m512i
+six(__m512i low, __m512i low_mask, __m512i high)
+{
+	return _mm512_ternarylogic_epi64(high, _mm512_set1_epi32(48),
+	    _mm512_and_si512(low, low_mask), 0xea);
 }
 
 /*
- * The scales of the sixteenths of a super-block, and what their sums of
- * activations are to be multiplied with: minima, or -offset times the scale,
- * at most 128 * 32 in magnitude.
+ * Q4_K, Q5_K: bytes a[4], b[4], c[4] after d and dmin. Scales 0..3 are the low
+ * six bits of a; 4..7 the low nibbles of c and above them the upper two bits of
+ * a. Minima likewise, from b and the high nibbles of c.
  */
-KERNEL __m256i
-factors(uint32_t type, const uint8_t *p, __m256i *min)
+KERNEL __m512i
+factors_q4_k(const uint8_t *p)
 {
-	__m256i scale;
-	__m128i v;
+	/* the byte with the low bits, and over it the one with the high */
+	const __m512i at = _mm512_setr_epi32(
+	    (int)0x80808004, (int)0x80808005, (int)0x80808006, (int)0x80808007,
+	    (int)0x8080040c, (int)0x8080050d, (int)0x8080060e, (int)0x8080070f,
+	    (int)0x80808008, (int)0x80808009, (int)0x8080800a, (int)0x8080800b,
+	    (int)0x8080080c, (int)0x8080090d, (int)0x80800a0e, (int)0x80800b0f);
+	__m512i v = _mm512_shuffle_epi8(
+	    _mm512_broadcast_i32x4(load128(p)), at);
+
+	return six(_mm512_srlv_epi32(v, by_lane(0, 0, 0, 4)),
+	    by_lane(63, 15, 63, 15), _mm512_srli_epi32(v, 10));
+}
+
+/* Q3_K: nibbles of eight bytes, first the low ones, and two bits of one of four
+   bytes, from bit 0, 2, 4 and 6 on; from -32 */
+KERNEL __m512i
+factors_q3_k(const uint8_t *p)
+{
+	const __m512i at = _mm512_setr_epi32(
+	    (int)0x80800a02, (int)0x80800b03, (int)0x80800c04, (int)0x80800d05,
+	    (int)0x80800a06, (int)0x80800b07, (int)0x80800c08, (int)0x80800d09,
+	    (int)0x80800a02, (int)0x80800b03, (int)0x80800c04, (int)0x80800d05,
+	    (int)0x80800a06, (int)0x80800b07, (int)0x80800c08, (int)0x80800d09);
+	/* two bytes before: not beyond the end of the block */
+	__m512i v = _mm512_shuffle_epi8(
+	    _mm512_broadcast_i32x4(load128(p + 94)), at);
+
+	v = six(_mm512_srlv_epi32(v, by_lane(0, 0, 4, 4)),
+	    _mm512_set1_epi32(15), _mm512_srlv_epi32(v, by_lane(4, 6, 8, 10)));
+	return _mm512_sub_epi32(v, _mm512_set1_epi32(32));
+}
+
+/* IQ4_XS: nibbles, and two bits each of 16; from -32; twice in a vector */
+KERNEL __m512i
+factors_iq4_xs(const uint8_t *p)
+{
+	const __m512i i = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7,
+	    0, 1, 2, 3, 4, 5, 6, 7);
+	__m512i v = six(
+	    _mm512_srlv_epi32(_mm512_set1_epi32((int)get_u32(p + 4)),
+	    _mm512_slli_epi32(i, 2)), _mm512_set1_epi32(15),
+	    _mm512_srlv_epi32(_mm512_set1_epi32((int)get_u32(p)),
+	    _mm512_add_epi32(_mm512_set1_epi32(12), _mm512_slli_epi32(i, 1))));
+
+	return _mm512_sub_epi32(v, _mm512_set1_epi32(32));
+}
+
+/*
+ * The scales of a super-block; 16, or eight in the lower lanes if they are for
+ * 32 elements. The minima come in a vector of their own (Q2_K), or are the upper
+ * eight (Q4_K, Q5_K).
+ */
+KERNEL __m512i
+factors(uint32_t type, const uint8_t *p, __m512i *min)
+{
+	__m512i v;
 
 	switch (type) {
 	case TYPE_Q2_K:
-		scale = _mm256_cvtepu8_epi16(
-		    _mm_loadu_si128((const void *)p));
-		*min = _mm256_srli_epi16(scale, 4);
-		return _mm256_and_si256(scale, _mm256_set1_epi16(15));
-	case TYPE_Q4_K:
-	case TYPE_Q5_K:
-		v = scales_and_minima(p + 4);
-		*min = twice(v, true);
-		return twice(v, false);
+		v = _mm512_cvtepu8_epi32(load128(p));
+		*min = _mm512_srli_epi32(v, 4);
+		return _mm512_and_si512(v, _mm512_set1_epi32(15));
 	case TYPE_Q3_K:
-		scale = scales_q3_k(p + 96);
-		break;
+		return factors_q3_k(p);
 	case TYPE_Q6_K:
-		scale = _mm256_cvtepi8_epi16(
-		    _mm_loadu_si128((const void *)(p + 192)));
-		break;
-	default:	/* IQ4_XS: nibbles and bit pairs, from -32 */
-		v = _mm_cvtsi64_si128((int64_t)(
-		    _pdep_u64(get_u32(p + 4), 0x0f0f0f0f0f0f0f0f) |
-		    _pdep_u64(get_u16(p + 2), 0x3030303030303030)));
-		scale = _mm256_sub_epi16(twice(_mm_unpacklo_epi32(v,
-		    _mm_setzero_si128()), false), _mm256_set1_epi16(32));
+		return _mm512_cvtepi8_epi32(load128(p + 192));
+	case TYPE_IQ4_XS:
+		return factors_iq4_xs(p);
+	default:
+		return *min = factors_q4_k(p);
 	}
-	*min = _mm256_mullo_epi16(scale,
-	    _mm256_set1_epi16((short)-code_offset(type)));
-	return scale;
 }
 
-/* Where the halves d and m (dmin) of a block are. */
+/* Where the halves d and dmin of a block are, side by side. */
 KERNEL size_t
 scale_at(uint32_t type)
 {
@@ -310,38 +338,49 @@ scale_at(uint32_t type)
 	    type == TYPE_Q6_K ? 208 : 0;
 }
 
-KERNEL size_t
-min_at(uint32_t type)
-{
-	return type == TYPE_Q2_K ? 82 : 2;
-}
-
-/* n <= 8 halves, `step` bytes apart, as floats, and zeros */
+/*
+ * The factors d of n <= 8 blocks one after the other, and if the type has them
+ * the m or dmin; zeros for those that are missing.
+ */
 KERNEL __m256
-eight_halves(const uint8_t *p, size_t step, size_t n)
+block_scales(uint32_t type, const uint8_t *p, size_t n, __m256 *m)
 {
+	const size_t step = block_bytes(type);
 	uint16_t h[8] = { 0 };
+	uint32_t hh[8] = { 0 };
+	__m256i v;
 
-	if (n == 8)
-		return halves8(_mm_setr_epi16((short)get_u16(p),
-		    (short)get_u16(p + step), (short)get_u16(p + 2 * step),
-		    (short)get_u16(p + 3 * step), (short)get_u16(p + 4 * step),
-		    (short)get_u16(p + 5 * step), (short)get_u16(p + 6 * step),
-		    (short)get_u16(p + 7 * step)));
-	for (size_t i = 0; i < n; i++)
+	p += scale_at(type);
+	if (has_min(type)) {
+		for (size_t i = 0; n < 8 && i < n; i++)
+			hh[i] = get_u32(p + i * step);
+		v = n < 8 ? _mm256_loadu_si256((const void *)hh) :
+		    _mm256_setr_epi32((int)get_u32(p),
+		    (int)get_u32(p + step), (int)get_u32(p + 2 * step),
+		    (int)get_u32(p + 3 * step), (int)get_u32(p + 4 * step),
+		    (int)get_u32(p + 5 * step), (int)get_u32(p + 6 * step),
+		    (int)get_u32(p + 7 * step));
+		*m = halves8(_mm256_cvtepi32_epi16(_mm256_srli_epi32(v, 16)));
+		return halves8(_mm256_cvtepi32_epi16(v));
+	}
+	for (size_t i = 0; n < 8 && i < n; i++)
 		h[i] = get_u16(p + i * step);
-	return halves8(_mm_loadu_si128((const void *)h));
+	return halves8(n < 8 ? _mm_loadu_si128((const void *)h) :
+	    _mm_setr_epi16((short)get_u16(p), (short)get_u16(p + step),
+	    (short)get_u16(p + 2 * step), (short)get_u16(p + 3 * step),
+	    (short)get_u16(p + 4 * step), (short)get_u16(p + 5 * step),
+	    (short)get_u16(p + 6 * step), (short)get_u16(p + 7 * step)));
 }
 
-/* The factors d of the eight blocks of a group. */
+/* The factors of the eight blocks of a group of small ones. */
 KERNEL __m256
-scales_small(uint32_t type, const uint8_t *p)
+scales_small(uint32_t type, const uint8_t *p, __m256 *m)
 {
 	const size_t n = block_bytes(type);
 	__m256i e, big, small;
 
 	if (type != TYPE_MXFP4)
-		return eight_halves(p, n, 8);
+		return block_scales(type, p, 8, m);
 	/* 2^(e - 128): the exponent field is e - 1, or the factor subnormal */
 	e = _mm256_setr_epi32(p[0], p[n], p[2 * n], p[3 * n], p[4 * n],
 	    p[5 * n], p[6 * n], p[7 * n]);
@@ -349,12 +388,6 @@ scales_small(uint32_t type, const uint8_t *p)
 	small = _mm256_sllv_epi32(_mm256_set1_epi32(0x200000), e);
 	return _mm256_castsi256_ps(_mm256_mask_mov_epi32(big,
 	    _mm256_cmplt_epi32_mask(e, _mm256_set1_epi32(2)), small));
-}
-
-KERNEL __m256
-minima_small(uint32_t type, const uint8_t *p)
-{
-	return scales_small(type, p + 2);
 }
 
 AVX512_END
