@@ -204,9 +204,13 @@ super_sums(uint32_t type, const uint8_t *w, const int8_t *q, const int32_t *sum,
 		scale = _mm512_permutexvar_epi32(which, scales);
 		/* at most 4 * 63 * 127: 16 bits of sign do not count; but
 		   4 * 241 * 127 for IQ4_XS */
-		s = type == TYPE_IQ4_XS ?
-		    _mm512_add_epi32(s, _mm512_mullo_epi32(dot, scale)) :
-		    _mm512_dpwssd_epi32(s, dot, scale);
+		if (type == TYPE_IQ4_XS) {
+			s = _mm512_add_epi32(s,
+			    _mm512_mullo_epi32(dot, scale));
+			IN_REGISTER(s);
+		} else {
+			s = _mm512_dpwssd_epi32(s, dot, scale);
+		}
 	}
 	return s;
 }

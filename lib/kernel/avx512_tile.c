@@ -440,17 +440,6 @@ multiply_tiles(struct shape shape, int tiles, struct work *k,
 
 /* ---- float weights ---- */
 
-/* A vector that stays in a register, though it could be read again and again:
-   reading is what limits these loops. */
-KERNEL __m512
-kept(const float *p)
-{
-	__m512 v = _mm512_load_ps(p);
-
-	__asm__("" : "+v"(v));
-	return v;
-}
-
 /* s += products of 16 elements, those of k, of ROWS_FLOAT rows and WIDE_FLOAT
    columns from number i on */
 KERNEL void
@@ -465,8 +454,9 @@ dot_floats(float (*row)[PIECE], const float *const *x, size_t i, bool all,
 		    _mm512_maskz_loadu_ps(k, x[c] + i);
 	UNROLL
 	for (int r = 0; r < ROWS_FLOAT; r++) {
-		__m512 w = kept(row[r] + i);
+		__m512 w = _mm512_load_ps(row[r] + i);
 
+		IN_REGISTER(w);
 		/* 0 is not added: it would turn a -0 into 0 */
 		UNROLL
 		for (int c = 0; c < WIDE_FLOAT; c++)
