@@ -57,12 +57,11 @@ add_lane_pairs(__m512i v)
 struct acts {
 	int8_t q[256];
 	float d[8];
-	int32_t sum[8];
+	int32_t sum[8];		/* for the minima, or for the offset of codes */
 };
 struct supers {
 	int8_t q[8][256];
-	int32_t sum[8][16];	/* by lanes of factors(), for what is there:
-				   minima, or the offset of codes */
+	int32_t sum[8][16];	/* likewise, by lanes of factors() */
 	float d[8];
 };
 
@@ -72,8 +71,15 @@ union columns {
 	_Alignas(64) struct supers super[COLS][GROUPS / 8];
 };
 
+/* What the sum of activations is multiplied with, besides minima. */
+static int32_t
+sum_factor(uint32_t type)
+{
+	return has_min(type) ? 1 : -code_offset(type);
+}
+
 static void
-lay_out_small(struct acts *dst, const struct act_q8 *a, size_t n)
+lay_out_small(uint32_t type, struct acts *dst, const struct act_q8 *a, size_t n)
 {
 	memset(dst, 0, (n + 7) / 8 * sizeof *dst);
 	for (size_t b = 0; b < n; b++) {
@@ -81,7 +87,7 @@ lay_out_small(struct acts *dst, const struct act_q8 *a, size_t n)
 
 		memcpy(g->q + b % 8 * 32, a[b].q, 32);
 		g->d[b % 8] = a[b].d;
-		g->sum[b % 8] = a[b].sum;
+		g->sum[b % 8] = sum_factor(type) * a[b].sum;
 	}
 }
 
@@ -89,8 +95,6 @@ static void
 lay_out_super(uint32_t type, struct supers *dst, const struct act_q8k *a,
     size_t n)
 {
-	int32_t times = has_min(type) ? 1 : -code_offset(type);
-
 	memset(dst, 0, (n + 7) / 8 * sizeof *dst);
 	for (size_t b = 0; b < n; b++) {
 		struct supers *g = &dst[b / 8];
@@ -100,7 +104,7 @@ lay_out_super(uint32_t type, struct supers *dst, const struct act_q8k *a,
 		for (int s = 0; s < 16; s++)
 			g->sum[b % 8][!wide_scales(type) ? s :
 			    has_min(type) ? 8 + s / 2 : s / 2] +=
-			    times * a[b].sum[s];
+			    sum_factor(type) * a[b].sum[s];
 	}
 }
 
@@ -122,10 +126,9 @@ group_sums(uint32_t type, const uint8_t *w, const struct acts *a)
 	/* a block is two lanes: now 0, 2, 4, 6 are in the lower half */
 	v = add_lane_pairs(add_lanes(s[0], s[1], s[2], s[3]));
 	isum = _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, v));
-	if (code_offset(type) != 0)
-		isum = _mm256_sub_epi32(isum, _mm256_mullo_epi32(
-		    _mm256_set1_epi32(code_offset(type)),
-		    _mm256_loadu_si256((const void *)a->sum)));
+	if (!has_min(type))
+		isum = _mm256_add_epi32(isum,
+		    _mm256_loadu_si256((const void *)a->sum));
 	return isum;
 }
 
@@ -253,7 +256,7 @@ add_supers(uint32_t type, const uint8_t *w, const struct supers *a, size_t n,
 		}
 	}
 #undef SUMS
-	d = block_scales(type, w, n, &dm);
+	d = n == 8 ? scales8(type, w, &dm) : scales_few(type, w, n, &dm);
 	acc = _mm256_fmadd_ps(_mm256_mul_ps(d, da),
 	    _mm256_cvtepi32_ps(eight_sums(s)), acc);
 	if (has_min(type)) {
@@ -318,7 +321,8 @@ rows_quantized(const struct matmul *m, size_t r0, size_t r1)
 				lay_out_super(m->type, x.super[c], a,
 				    m->n_in / 256);
 			else
-				lay_out_small(x.small[c], a, m->n_in / 32);
+				lay_out_small(m->type, x.small[c], a,
+				    m->n_in / 32);
 		}
 		switch (m->type) {
 #define ROWS(kind, type) \

@@ -338,38 +338,77 @@ scale_at(uint32_t type)
 	    type == TYPE_Q6_K ? 208 : 0;
 }
 
+/* The halves at p[0], p[step] .. p[7 * step]. */
+KERNEL __m128i
+eight_halves(const uint8_t *p, size_t step)
+{
+	return _mm_setr_epi16((short)get_u16(p), (short)get_u16(p + step),
+	    (short)get_u16(p + 2 * step), (short)get_u16(p + 3 * step),
+	    (short)get_u16(p + 4 * step), (short)get_u16(p + 5 * step),
+	    (short)get_u16(p + 6 * step), (short)get_u16(p + 7 * step));
+}
+
+/* The pairs of halves there; the first of each in the lower 16 bits. */
+KERNEL __m256i
+eight_pairs(const uint8_t *p, size_t step)
+{
+	return _mm256_setr_epi32((int)get_u32(p), (int)get_u32(p + step),
+	    (int)get_u32(p + 2 * step), (int)get_u32(p + 3 * step),
+	    (int)get_u32(p + 4 * step), (int)get_u32(p + 5 * step),
+	    (int)get_u32(p + 6 * step), (int)get_u32(p + 7 * step));
+}
+
+/* The same where four of them are within 64 bytes. */
+KERNEL __m128i
+near_halves(const uint8_t *p, size_t step)
+{
+	const short k = (short)(step / 2);
+	const __m512i at = _mm512_castsi128_si512(_mm_setr_epi16(0, k, 2 * k,
+	    3 * k, 32, 32 + k, 32 + 2 * k, 32 + 3 * k));
+
+	return _mm512_castsi512_si128(_mm512_permutex2var_epi16(
+	    _mm512_loadu_si512(p), at, _mm512_loadu_si512(p + 4 * step)));
+}
+
 /*
- * The factors d of n <= 8 blocks one after the other, and if the type has them
- * the m or dmin; zeros for those that are missing.
+ * The factors d of the eight blocks from p on, and if the type has them the m or
+ * dmin.
  */
 KERNEL __m256
-block_scales(uint32_t type, const uint8_t *p, size_t n, __m256 *m)
+scales8(uint32_t type, const uint8_t *p, __m256 *m)
 {
 	const size_t step = block_bytes(type);
-	uint16_t h[8] = { 0 };
-	uint32_t hh[8] = { 0 };
+	const bool near = step == 18 || step == 20;
 	__m256i v;
 
 	p += scale_at(type);
+	if (near) {
+		if (has_min(type))
+			*m = halves8(near_halves(p + 2, step));
+		return halves8(near_halves(p, step));
+	}
 	if (has_min(type)) {
-		for (size_t i = 0; n < 8 && i < n; i++)
-			hh[i] = get_u32(p + i * step);
-		v = n < 8 ? _mm256_loadu_si256((const void *)hh) :
-		    _mm256_setr_epi32((int)get_u32(p),
-		    (int)get_u32(p + step), (int)get_u32(p + 2 * step),
-		    (int)get_u32(p + 3 * step), (int)get_u32(p + 4 * step),
-		    (int)get_u32(p + 5 * step), (int)get_u32(p + 6 * step),
-		    (int)get_u32(p + 7 * step));
+		v = eight_pairs(p, step);
 		*m = halves8(_mm256_cvtepi32_epi16(_mm256_srli_epi32(v, 16)));
 		return halves8(_mm256_cvtepi32_epi16(v));
 	}
-	for (size_t i = 0; n < 8 && i < n; i++)
-		h[i] = get_u16(p + i * step);
-	return halves8(n < 8 ? _mm_loadu_si128((const void *)h) :
-	    _mm_setr_epi16((short)get_u16(p), (short)get_u16(p + step),
-	    (short)get_u16(p + 2 * step), (short)get_u16(p + 3 * step),
-	    (short)get_u16(p + 4 * step), (short)get_u16(p + 5 * step),
-	    (short)get_u16(p + 6 * step), (short)get_u16(p + 7 * step)));
+	return halves8(eight_halves(p, step));
+}
+
+/* The same of n super-blocks, and zeros for those that are missing. */
+KERNEL __m256
+scales_few(uint32_t type, const uint8_t *p, size_t n, __m256 *m)
+{
+	uint16_t h[2][8] = { { 0 } };
+
+	p += scale_at(type);
+	for (size_t i = 0; i < n; i++, p += block_bytes(type)) {
+		h[0][i] = get_u16(p);
+		if (has_min(type))
+			h[1][i] = get_u16(p + 2);
+	}
+	*m = halves8(load128((const uint8_t *)h[1]));
+	return halves8(load128((const uint8_t *)h[0]));
 }
 
 /* The factors of the eight blocks of a group of small ones. */
@@ -380,7 +419,7 @@ scales_small(uint32_t type, const uint8_t *p, __m256 *m)
 	__m256i e, big, small;
 
 	if (type != TYPE_MXFP4)
-		return block_scales(type, p, 8, m);
+		return scales8(type, p, m);
 	/* 2^(e - 128): the exponent field is e - 1, or the factor subnormal */
 	e = _mm256_setr_epi32(p[0], p[n], p[2 * n], p[3 * n], p[4 * n],
 	    p[5 * n], p[6 * n], p[7 * n]);
