@@ -25,6 +25,10 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* The vector is in a register now: keeps the compiler from reading it again and
+   again, and from putting off what makes it. */
+#define IN_REGISTER(v) __asm__("" : "+v"(v))
+
 /* For functions that get a constant type or count, of which everything else
    depends: each call becomes a kernel of its own. */
 #define KERNEL static inline __attribute__((always_inline))

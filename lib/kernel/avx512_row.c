@@ -51,27 +51,64 @@ add_lane_pairs(__m512i v)
 	return _mm512_add_epi32(v, _mm512_shuffle_i64x2(v, v, 0xb1));
 }
 
-/* ---- blocks of 32 ---- */
+/* ---- activations ---- */
 
-/* Eight activation blocks, laid out for vectors. */
+/* Eight activation blocks, laid out for vectors: once for all rows. */
 struct acts {
 	int8_t q[256];
 	float d[8];
-	int32_t sum[8];
+	int32_t sum[8];		/* for the minima, or for the offset of codes */
+};
+struct supers {
+	int8_t q[8][256];
+	int32_t sum[8][16];	/* likewise, by lanes of factors() */
+	float d[8];
 };
 
-static void
-lay_out(struct acts *dst, const struct act_q8 *a, size_t n_blocks)
+/* Those of some columns, each with the last eight filled up with zeros. */
+union columns {
+	_Alignas(64) struct acts small[COLS][GROUPS];
+	_Alignas(64) struct supers super[COLS][GROUPS / 8];
+};
+
+/* What the sum of activations is multiplied with, besides minima. */
+static int32_t
+sum_factor(uint32_t type)
 {
-	memset(&dst[n_blocks / 8], 0, n_blocks % 8 ? sizeof *dst : 0);
-	for (size_t b = 0; b < n_blocks; b++) {
+	return has_min(type) ? 1 : -code_offset(type);
+}
+
+static void
+lay_out_small(uint32_t type, struct acts *dst, const struct act_q8 *a, size_t n)
+{
+	memset(dst, 0, (n + 7) / 8 * sizeof *dst);
+	for (size_t b = 0; b < n; b++) {
 		struct acts *g = &dst[b / 8];
 
 		memcpy(g->q + b % 8 * 32, a[b].q, 32);
 		g->d[b % 8] = a[b].d;
-		g->sum[b % 8] = a[b].sum;
+		g->sum[b % 8] = sum_factor(type) * a[b].sum;
 	}
 }
+
+static void
+lay_out_super(uint32_t type, struct supers *dst, const struct act_q8k *a,
+    size_t n)
+{
+	memset(dst, 0, (n + 7) / 8 * sizeof *dst);
+	for (size_t b = 0; b < n; b++) {
+		struct supers *g = &dst[b / 8];
+
+		memcpy(g->q[b % 8], a[b].q, 256);
+		g->d[b % 8] = a[b].d;
+		for (int s = 0; s < 16; s++)
+			g->sum[b % 8][!wide_scales(type) ? s :
+			    has_min(type) ? 8 + s / 2 : s / 2] +=
+			    sum_factor(type) * a[b].sum[s];
+	}
+}
+
+/* ---- blocks of 32 ---- */
 
 /* The eight sums of products in a group. */
 KERNEL __m256i
@@ -89,10 +126,9 @@ group_sums(uint32_t type, const uint8_t *w, const struct acts *a)
 	/* a block is two lanes: now 0, 2, 4, 6 are in the lower half */
 	v = add_lane_pairs(add_lanes(s[0], s[1], s[2], s[3]));
 	isum = _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, v));
-	if (code_offset(type) != 0)
-		isum = _mm256_sub_epi32(isum, _mm256_mullo_epi32(
-		    _mm256_set1_epi32(code_offset(type)),
-		    _mm256_loadu_si256((const void *)a->sum)));
+	if (!has_min(type))
+		isum = _mm256_add_epi32(isum,
+		    _mm256_loadu_si256((const void *)a->sum));
 	return isum;
 }
 
@@ -100,12 +136,13 @@ group_sums(uint32_t type, const uint8_t *w, const struct acts *a)
 KERNEL __m256
 add_group(uint32_t type, const uint8_t *w, const struct acts *a, __m256 acc)
 {
-	__m256 da = _mm256_loadu_ps(a->d);
+	__m256 da = _mm256_loadu_ps(a->d), m = da;
+	__m256 d = scales_small(type, w, &m);
 
-	acc = _mm256_fmadd_ps(_mm256_mul_ps(scales_small(type, w), da),
+	acc = _mm256_fmadd_ps(_mm256_mul_ps(d, da),
 	    _mm256_cvtepi32_ps(group_sums(type, w, a)), acc);
 	if (has_min(type))
-		acc = _mm256_fmadd_ps(_mm256_mul_ps(minima_small(type, w), da),
+		acc = _mm256_fmadd_ps(_mm256_mul_ps(m, da),
 		    _mm256_cvtepi32_ps(
 		    _mm256_loadu_si256((const void *)a->sum)), acc);
 	return acc;
@@ -120,7 +157,6 @@ row_small(uint32_t type, const uint8_t *w, const struct acts *a,
     size_t n_blocks)
 {
 	const size_t bytes = block_bytes(type);
-	uint8_t last[8 * 34] = { 0 };
 	__m256 acc = _mm256_setzero_ps();
 	size_t b;
 
@@ -129,158 +165,185 @@ row_small(uint32_t type, const uint8_t *w, const struct acts *a,
 		acc = add_group(type, w, a, acc);
 	}
 	if (b < n_blocks) {
+		uint8_t last[8 * 34] = { 0 };
+
 		memcpy(last, w, (n_blocks - b) * bytes);
 		acc = add_group(type, last, a, acc);
 	}
 	return tree8(acc);
 }
 
-KERNEL void
-rows_small(uint32_t type, const struct matmul *m, size_t r0, size_t r1,
-    const struct acts (*a)[GROUPS], size_t cols, float *y)
-{
-	for (size_t r = r0; r < r1; r++)
-		for (size_t c = 0; c < cols; c++)
-			y[c * m->y_stride + r] = row_small(type,
-			    (const uint8_t *)m->w + r * m->row_bytes, a[c],
-			    m->n_in / 32);
-}
-
-static void
-lay_out_and_multiply(const struct matmul *m, size_t r0, size_t r1)
-{
-	_Alignas(64) struct acts a[COLS][GROUPS];
-
-	for (size_t c0 = 0; c0 < m->n_cols; c0 += COLS) {
-		size_t cols = MIN(COLS, m->n_cols - c0);
-		const uint8_t *x = (const uint8_t *)m->x + c0 * m->x_stride;
-		float *y = m->y + c0 * m->y_stride;
-
-		for (size_t c = 0; c < cols; c++)
-			lay_out(a[c], (const void *)(x + c * m->x_stride),
-			    m->n_in / 32);
-		switch (m->type) {
-#define ROWS(type) \
-		case type: \
-			rows_small(type, m, r0, r1, a, cols, y); \
-			break
-		ROWS(TYPE_Q4_0);
-		ROWS(TYPE_Q4_1);
-		ROWS(TYPE_Q5_0);
-		ROWS(TYPE_Q5_1);
-		ROWS(TYPE_Q8_0);
-		ROWS(TYPE_IQ4_NL);
-		ROWS(TYPE_MXFP4);
-#undef ROWS
-		}
-	}
-}
-
 /* ---- super-blocks ---- */
 
-/*
- * A super-block's sum of scaled products in the lower eight lanes, and that of
- * the minima (or of the offset) in the upper eight, both to be added up.
- */
+/* The sums of a super-block's scaled products, to be added up; in *min those of
+   its minima, or without minima what the offset makes of the first. */
 KERNEL __m512i
-super_sums(uint32_t type, const uint8_t *w, const struct act_q8k *a)
+super_sums(uint32_t type, const uint8_t *w, const int8_t *q, const int32_t *sum,
+    __m512i *min)
 {
-	const __m512i spread = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1,
+	const __m512i lane = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1,
 	    2, 2, 2, 2, 3, 3, 3, 3);
-	__m512i s = _mm512_setzero_si512(), scales;
-	__m256i min, isum;
+	__m512i scales, m = _mm512_setzero_si512(), s;
 
-	scales = _mm512_cvtepi16_epi32(factors(type, w, &min));
+	scales = factors(type, w, &m);
+	s = _mm512_mullo_epi32(has_min(type) ? m : scales,
+	    _mm512_loadu_si512(sum));
+	if (has_min(type)) {
+		*min = s;
+		s = _mm512_setzero_si512();
+	}
+	/* upper half zero, for what is done below */
+	if (type == TYPE_Q3_K || type == TYPE_Q6_K)
+		scales = _mm512_and_si512(scales, _mm512_set1_epi32(0xffff));
 	UNROLL
 	for (int z = 0; z < 4; z++) {
-		__m512i dot, scale;
+		__m512i dot, which, scale;
 
 		dot = _mm512_dpbusd_epi32(_mm512_setzero_si512(),
-		    codes(type, w, z), _mm512_loadu_si512(a->q + 64 * z));
-		scale = _mm512_permutexvar_epi32(_mm512_add_epi32(spread,
-		    _mm512_set1_epi32(4 * z)), scales);
-		s = _mm512_add_epi32(s, _mm512_mullo_epi32(dot, scale));
+		    codes(type, w, z), _mm512_loadu_si512(q + 64 * z));
+		which = _mm512_add_epi32(lane, _mm512_set1_epi32(4 * z));
+		if (wide_scales(type))
+			which = _mm512_srli_epi32(which, 1);
+		scale = _mm512_permutexvar_epi32(which, scales);
+		/* at most 4 * 63 * 127: 16 bits of sign do not count; but
+		   4 * 241 * 127 for IQ4_XS */
+		if (type == TYPE_IQ4_XS) {
+			s = _mm512_add_epi32(s,
+			    _mm512_mullo_epi32(dot, scale));
+			IN_REGISTER(s);
+		} else {
+			s = _mm512_dpwssd_epi32(s, dot, scale);
+		}
 	}
-	isum = _mm256_add_epi32(_mm512_castsi512_si256(s),
-	    _mm512_extracti64x4_epi64(s, 1));
-	min = _mm256_madd_epi16(min,
-	    _mm256_loadu_si256((const void *)a->sum));
-	return _mm512_inserti64x4(_mm512_castsi256_si512(isum), min, 1);
+	return s;
 }
 
-/* Adds eight super-blocks, whose sums and factors are given, to acc. */
-KERNEL __m256
-add_supers(uint32_t type, const __m512i *s, const uint16_t *d,
-    const uint16_t *m, const float *a, __m256 acc)
+/* The sums of eight vectors. */
+KERNEL __m256i
+eight_sums(const __m512i *s)
 {
-	__m512i lo = add_lane_pairs(add_lanes(s[0], s[1], s[2], s[3]));
-	__m512i hi = add_lane_pairs(add_lanes(s[4], s[5], s[6], s[7]));
-	__m512i both = _mm512_shuffle_i64x2(lo, hi, 0x88);	/* i m i m */
-	__m256i isum, msum;
-	__m256 da = _mm256_loadu_ps(a);
+	__m512i lo = add_lanes(s[0], s[1], s[2], s[3]);
+	__m512i hi = add_lanes(s[4], s[5], s[6], s[7]);
+	__m512i v = add_lane_pairs(_mm512_add_epi32(
+	    _mm512_shuffle_i64x2(lo, hi, 0x44),
+	    _mm512_shuffle_i64x2(lo, hi, 0xee)));
 
-	both = _mm512_shuffle_i64x2(both, both, 0xd8);		/* i i m m */
-	isum = _mm512_castsi512_si256(both);
-	msum = _mm512_extracti64x4_epi64(both, 1);
-	if (!has_min(type))
-		isum = _mm256_add_epi32(isum, msum);
-	acc = _mm256_fmadd_ps(_mm256_mul_ps(
-	    halves8(_mm_loadu_si128((const void *)d)), da),
-	    _mm256_cvtepi32_ps(isum), acc);
+	return _mm512_castsi512_si256(_mm512_shuffle_i64x2(v, v, 0x08));
+}
+
+/* Adds n <= 8 super-blocks to the accumulators. */
+KERNEL __m256
+add_supers(uint32_t type, const uint8_t *w, const struct supers *a, size_t n,
+    __m256 acc)
+{
+	const size_t bytes = block_bytes(type);
+	__m512i s[8], m[8];
+	__m256 da = _mm256_load_ps(a->d), d, dm = da;
+
+#define SUMS(i) \
+	fetch(w + (i) * bytes, bytes); \
+	s[i] = super_sums(type, w + (i) * bytes, a->q[i], a->sum[i], &m[i])
+	if (n == 8) {
+		UNROLL
+		for (size_t i = 0; i < 8; i++) {
+			SUMS(i);
+		}
+	} else {
+		for (size_t i = 0; i < 8; i++)
+			s[i] = m[i] = _mm512_setzero_si512();
+		for (size_t i = 0; i < n; i++) {
+			SUMS(i);
+		}
+	}
+#undef SUMS
+	d = n == 8 ? scales8(type, w, &dm) : scales_few(type, w, n, &dm);
+	acc = _mm256_fmadd_ps(_mm256_mul_ps(d, da),
+	    _mm256_cvtepi32_ps(eight_sums(s)), acc);
 	if (has_min(type)) {
-		/* -dmin: a NaN's sign is nobody's business */
-		__m256 dm = _mm256_xor_ps(_mm256_set1_ps(-0.0f),
-		    halves8(_mm_loadu_si128((const void *)m)));
-
+		dm = _mm256_xor_ps(_mm256_set1_ps(-0.0f), dm);
 		acc = _mm256_fmadd_ps(_mm256_mul_ps(dm, da),
-		    _mm256_cvtepi32_ps(msum), acc);
+		    _mm256_cvtepi32_ps(eight_sums(m)), acc);
 	}
 	return acc;
 }
 
 KERNEL float
-row_super(uint32_t type, const uint8_t *w, const struct act_q8k *a, size_t n)
+row_super(uint32_t type, const uint8_t *w, const struct supers *a, size_t n)
 {
-	const size_t bytes = block_bytes(type);
 	__m256 acc = _mm256_setzero_ps();
+	size_t b;
 
-	for (size_t b = 0; b < n; b += 8) {
-		__m512i s[8];
-		uint16_t d[8], m[8];
-		float da[8];
-		size_t i, k = MIN(8, n - b);
-
-		for (i = 0; i < k; i++, w += bytes, a++) {
-			fetch(w, bytes);
-			s[i] = super_sums(type, w, a);
-			d[i] = scale_bits(type, w);
-			m[i] = min_bits(type, w);
-			da[i] = a->d;
-		}
-		for (; i < 8; i++) {
-			s[i] = _mm512_setzero_si512();
-			d[i] = m[i] = 0;
-			da[i] = 0;
-		}
-		acc = add_supers(type, s, d, m, da, acc);
-	}
+	for (b = 0; b + 8 <= n; b += 8, w += 8 * block_bytes(type), a++)
+		acc = add_supers(type, w, a, 8, acc);
+	if (b < n)
+		acc = add_supers(type, w, a, n - b, acc);
 	return tree8(acc);
 }
 
+/* ---- rows with some columns ---- */
+
 KERNEL void
-rows_super(uint32_t type, const struct matmul *m, size_t r0, size_t r1)
+rows_small(uint32_t type, const struct matmul *m, size_t r0, size_t r1,
+    const union columns *x, size_t cols, float *y)
 {
+	for (size_t r = r0; r < r1; r++)
+		for (size_t c = 0; c < cols; c++)
+			y[c * m->y_stride + r] = row_small(type,
+			    (const uint8_t *)m->w + r * m->row_bytes,
+			    x->small[c], m->n_in / 32);
+}
+
+KERNEL void
+rows_super(uint32_t type, const struct matmul *m, size_t r0, size_t r1,
+    const union columns *x, size_t cols, float *y)
+{
+	for (size_t r = r0; r < r1; r++)
+		for (size_t c = 0; c < cols; c++)
+			y[c * m->y_stride + r] = row_super(type,
+			    (const uint8_t *)m->w + r * m->row_bytes,
+			    x->super[c], m->n_in / 256);
+}
+
+static void
+rows_quantized(const struct matmul *m, size_t r0, size_t r1)
+{
+	union columns x;
+
 	for (size_t c0 = 0; c0 < m->n_cols; c0 += COLS) {
 		size_t cols = MIN(COLS, m->n_cols - c0);
-		const uint8_t *x = (const uint8_t *)m->x + c0 * m->x_stride;
 		float *y = m->y + c0 * m->y_stride;
 
-		for (size_t r = r0; r < r1; r++)
-			for (size_t c = 0; c < cols; c++)
-				y[c * m->y_stride + r] = row_super(type,
-				    (const uint8_t *)m->w + r * m->row_bytes,
-				    (const void *)(x + c * m->x_stride),
+		for (size_t c = 0; c < cols; c++) {
+			const void *a = (const uint8_t *)m->x +
+			    (c0 + c) * m->x_stride;
+
+			if (kernel_act_kind(m->type) == ACT_Q8K)
+				lay_out_super(m->type, x.super[c], a,
 				    m->n_in / 256);
+			else
+				lay_out_small(m->type, x.small[c], a,
+				    m->n_in / 32);
+		}
+		switch (m->type) {
+#define ROWS(kind, type) \
+		case type: \
+			rows_##kind(type, m, r0, r1, &x, cols, y); \
+			break
+		ROWS(small, TYPE_Q4_0);
+		ROWS(small, TYPE_Q4_1);
+		ROWS(small, TYPE_Q5_0);
+		ROWS(small, TYPE_Q5_1);
+		ROWS(small, TYPE_Q8_0);
+		ROWS(small, TYPE_IQ4_NL);
+		ROWS(small, TYPE_MXFP4);
+		ROWS(super, TYPE_Q2_K);
+		ROWS(super, TYPE_Q3_K);
+		ROWS(super, TYPE_Q4_K);
+		ROWS(super, TYPE_Q5_K);
+		ROWS(super, TYPE_Q6_K);
+		ROWS(super, TYPE_IQ4_XS);
+#undef ROWS
+		}
 	}
 }
 
@@ -429,25 +492,20 @@ void
 avx512_rows(const struct matmul *m, size_t r0, size_t r1)
 {
 	switch (m->type) {
-#define ROWS(kind, type) \
-	case type: \
-		rows_##kind(type, m, r0, r1); \
-		break
-	ROWS(super, TYPE_Q2_K);
-	ROWS(super, TYPE_Q3_K);
-	ROWS(super, TYPE_Q4_K);
-	ROWS(super, TYPE_Q5_K);
-	ROWS(super, TYPE_Q6_K);
-	ROWS(super, TYPE_IQ4_XS);
-	ROWS(float, TYPE_F32);
-	ROWS(float, TYPE_F16);
-	ROWS(float, TYPE_BF16);
-#undef ROWS
+	case TYPE_F32:
+		rows_float(TYPE_F32, m, r0, r1);
+		break;
+	case TYPE_F16:
+		rows_float(TYPE_F16, m, r0, r1);
+		break;
+	case TYPE_BF16:
+		rows_float(TYPE_BF16, m, r0, r1);
+		break;
 	default:
 		if (kernel_act_kind(m->type) == ACT_F32)
 			rows_other(m, r0, r1);
 		else if (m->n_in <= (size_t)256 * GROUPS)
-			lay_out_and_multiply(m, r0, r1);
+			rows_quantized(m, r0, r1);
 		else
 			kernels_scalar.matmul(m, r0, r1);
 	}

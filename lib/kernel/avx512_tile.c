@@ -88,6 +88,27 @@ turn(const uint8_t *src, size_t stride, __m512i *dst)
 	dst[3] = _mm512_unpackhi_epi64(b, d);
 }
 
+/* The scales of the sixteenths of a super-block, and the minima, or in their
+   place -offset times the scale: at most 128 * 32 in magnitude. */
+KERNEL void
+sixteenths(uint32_t type, const uint8_t *p, int16_t *scale, int16_t *min)
+{
+	const __m512i eighth = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3,
+	    4, 4, 5, 5, 6, 6, 7, 7);
+	__m512i m = _mm512_setzero_si512(), s = factors(type, p, &m);
+
+	if (wide_scales(type)) {
+		m = _mm512_permutexvar_epi32(_mm512_add_epi32(eighth,
+		    _mm512_set1_epi32(8)), s);
+		s = _mm512_permutexvar_epi32(eighth, s);
+	}
+	if (!has_min(type))
+		m = _mm512_mullo_epi32(s,
+		    _mm512_set1_epi32(-code_offset(type)));
+	_mm256_store_si256((void *)scale, _mm512_cvtepi32_epi16(s));
+	_mm256_store_si256((void *)min, _mm512_cvtepi32_epi16(m));
+}
+
 /* A group of each of TILE rows; `bytes` of each are there, the rest of a group
    of small blocks counts as zeros. */
 KERNEL void
@@ -104,7 +125,7 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 	for (size_t r = 0; r < TILE; r++) {
 		const uint8_t *p = w + r * stride;
 		uint8_t part[8 * 34] = { 0 };
-		__m256i mn;
+		__m256 min8;
 
 		for (size_t i = 0; i < whole; i += 64)
 			_mm_prefetch((const void *)(p + GROUPS * whole + i),
@@ -117,15 +138,14 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 		for (int z = 0; z < 4; z++)
 			_mm512_store_si512(&q[r][64 * z], codes(type, p, z));
 		if (super) {
-			_mm256_store_si256((void *)scale[r],
-			    factors(type, p, &mn));
-			_mm256_store_si256((void *)min[r], mn);
-			dh[r] = scale_bits(type, p);
-			mh[r] = min_bits(type, p);
+			sixteenths(type, p, scale[r], min[r]);
+			dh[r] = get_u16(p + scale_at(type));
+			mh[r] = has_min(type) ?
+			    get_u16(p + scale_at(type) + 2) : 0;
 		} else {
-			_mm256_store_ps(d[r], scales_small(type, p));
+			_mm256_store_ps(d[r], scales_small(type, p, &min8));
 			if (has_min(type))
-				_mm256_store_ps(m[r], minima_small(type, p));
+				_mm256_store_ps(m[r], min8);
 		}
 	}
 	for (int i = 0; i < 16; i++)
@@ -420,17 +440,6 @@ multiply_tiles(struct shape shape, int tiles, struct work *k,
 
 /* ---- float weights ---- */
 
-/* A vector that stays in a register, though it could be read again and again:
-   reading is what limits these loops. */
-KERNEL __m512
-kept(const float *p)
-{
-	__m512 v = _mm512_load_ps(p);
-
-	__asm__("" : "+v"(v));
-	return v;
-}
-
 /* s += products of 16 elements, those of k, of ROWS_FLOAT rows and WIDE_FLOAT
    columns from number i on */
 KERNEL void
@@ -445,8 +454,9 @@ dot_floats(float (*row)[PIECE], const float *const *x, size_t i, bool all,
 		    _mm512_maskz_loadu_ps(k, x[c] + i);
 	UNROLL
 	for (int r = 0; r < ROWS_FLOAT; r++) {
-		__m512 w = kept(row[r] + i);
+		__m512 w = _mm512_load_ps(row[r] + i);
 
+		IN_REGISTER(w);
 		/* 0 is not added: it would turn a -0 into 0 */
 		UNROLL
 		for (int c = 0; c < WIDE_FLOAT; c++)

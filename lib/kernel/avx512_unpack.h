@@ -154,18 +154,31 @@ long_nibbles(const uint8_t *qs, int z)
 	    shift_halves(0, 4)), _mm512_set1_epi8(15));
 }
 
-/* Adds v where element 64z + e of a group has its bit: bit e / 32 (counted
-   over the group) of byte e % 32. */
+/* (a & mask) | b, bytewise */
 KERNEL __m512i
-add_bit(__m512i codes, const uint8_t *bits, int z, int v)
+and_or(__m512i a, int mask, __m512i b)
 {
-	__m512i which = _mm512_inserti64x4(
-	    _mm512_set1_epi8((char)(1 << 2 * z)),
-	    _mm256_set1_epi8((char)(2 << 2 * z)), 1);
+	return _mm512_ternarylogic_epi64(a, _mm512_set1_epi8((char)mask), b,
+	    0xea);
+}
 
-	return _mm512_mask_add_epi8(codes,
-	    _mm512_test_epi8_mask(both_halves(bits), which), codes,
-	    _mm512_set1_epi8((char)v));
+/* All bytes of the lower half shifted by n bits, of the upper half by n + m:
+   to the left, or if negative to the right; bits come over from other bytes. */
+KERNEL __m512i
+move_bits(__m512i v, int n, int m)
+{
+	if (n >= 0 && n + m >= 0)
+		return _mm512_sllv_epi64(v, shift_halves(n, n + m));
+	return _mm512_srlv_epi64(v, shift_halves(-n, -n - m));
+}
+
+/* Element 64z + e of a group has bit e / 32 (counted over the group) of byte
+   e % 32; sets bit number `to` of its code by it. */
+KERNEL __m512i
+add_bit(__m512i codes, const uint8_t *bits, int z, int to)
+{
+	return and_or(move_bits(both_halves(bits), to - 2 * z, -1), 1 << to,
+	    codes);
 }
 
 /* Q6_K: four bits here, two there */
@@ -175,15 +188,10 @@ six_bits(const uint8_t *p, int z)
 	__m512i low = _mm512_loadu_si512(p + z / 2 * 64);
 	__m512i high = both_halves(p + 128 + z / 2 * 32);
 
-	if (z % 2 == 0)
-		high = _mm512_sllv_epi64(high, shift_halves(4, 2));
-	else {
+	high = move_bits(high, z % 2 == 0 ? 4 : 0, -2);
+	if (z % 2 == 1)
 		low = _mm512_srli_epi64(low, 4);
-		high = _mm512_srlv_epi64(high, shift_halves(0, 2));
-	}
-	return _mm512_or_si512(
-	    _mm512_and_si512(low, _mm512_set1_epi8(15)),
-	    _mm512_and_si512(high, _mm512_set1_epi8(48)));
+	return and_or(high, 48, _mm512_and_si512(low, _mm512_set1_epi8(15)));
 }
 
 /* Elements 64z .. 64z + 63 of a group, unsigned, in order. */
@@ -194,11 +202,11 @@ codes(uint32_t type, const uint8_t *p, int z)
 	case TYPE_Q2_K:
 		return pairs(p + 16, z);
 	case TYPE_Q3_K:
-		return add_bit(pairs(p + 32, z), p, z, 4);
+		return add_bit(pairs(p + 32, z), p, z, 2);
 	case TYPE_Q4_K:
 		return long_nibbles(p + 16, z);
 	case TYPE_Q5_K:
-		return add_bit(long_nibbles(p + 48, z), p + 16, z, 16);
+		return add_bit(long_nibbles(p + 48, z), p + 16, z, 4);
 	case TYPE_Q6_K:
 		return six_bits(p, z);
 	case TYPE_IQ4_XS:
@@ -211,116 +219,207 @@ codes(uint32_t type, const uint8_t *p, int z)
 
 /* ---- scales ---- */
 
-/* Bytes 0..3 and 8..11 (or 4..7 and 12..15 if `second`) as 16-bit numbers, each
-   twice. */
-KERNEL __m256i
-twice(__m128i v, bool second)
+/* One scale for 32 elements, not for 16. */
+KERNEL bool
+wide_scales(uint32_t type)
 {
-	const __m256i at = _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1,
-	    2, -1, 2, -1, 3, -1, 3, -1, 8, -1, 8, -1, 9, -1, 9, -1,
-	    10, -1, 10, -1, 11, -1, 11, -1);
-
-	if (second)
-		v = _mm_srli_epi64(v, 32);
-	return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(v), at);
+	return type == TYPE_Q4_K || type == TYPE_Q5_K || type == TYPE_IQ4_XS;
 }
 
-/* Six-bit scales and minima of Q4_K and Q5_K: bytes 0..3 and 8..11 are the
-   scales, the others the minima. */
+/* 16 bytes, anywhere */
 KERNEL __m128i
-scales_and_minima(const uint8_t *p)
+load128(const uint8_t *p)
 {
-	uint64_t ab = get_u64(p), c = get_u32(p + 8);
-	uint64_t low = ab & 0x3f3f3f3f3f3f3f3f;
-	uint64_t high = ((c | c << 28) & 0x0f0f0f0f0f0f0f0f) |
-	    (ab >> 2 & 0x3030303030303030);
-
-	return _mm_set_epi64x((int64_t)high, (int64_t)low);
+	return _mm_loadu_si128((const void *)p);
 }
 
-/* Q3_K: four bits here, two there; from -32 */
-KERNEL __m256i
-scales_q3_k(const uint8_t *p)
+/* The lanes of a vector with a number for each 128 bits of it. */
+KERNEL __m512i
+by_lane(int a, int b, int c, int d)
 {
-	uint64_t a = get_u64(p), c = get_u32(p + 8);
-	__m128i low = _mm_set_epi64x((int64_t)(a >> 4), (int64_t)a);
-	__m128i high = _mm_set_epi64x((int64_t)(c | c << 30),
-	    (int64_t)(c << 4 | c << 34));
+	return _mm512_setr_epi32(a, a, a, a, b, b, b, b, c, c, c, c, d, d, d,
+	    d);
+}
 
-	low = _mm_and_si128(low, _mm_set1_epi8(15));
-	high = _mm_and_si128(high, _mm_set1_epi8(48));
-	return _mm256_sub_epi16(_mm256_cvtepu8_epi16(_mm_or_si128(low, high)),
-	    _mm256_set1_epi16(32));
+/* Four bits of `low` and, above them, two of `high`. */
+KERNEL __m512i
+six(__m512i low, __m512i low_mask, __m512i high)
+{
+	return _mm512_ternarylogic_epi64(high, _mm512_set1_epi32(48),
+	    _mm512_and_si512(low, low_mask), 0xea);
 }
 
 /*
- * The scales of the sixteenths of a super-block, and what their sums of
- * activations are to be multiplied with: minima, or -offset times the scale,
- * at most 128 * 32 in magnitude.
+ * Q4_K, Q5_K: bytes a[4], b[4], c[4] after d and dmin. Scales 0..3 are the low
+ * six bits of a; 4..7 the low nibbles of c and above them the upper two bits of
+ * a. Minima likewise, from b and the high nibbles of c.
  */
-KERNEL __m256i
-factors(uint32_t type, const uint8_t *p, __m256i *min)
+KERNEL __m512i
+factors_q4_k(const uint8_t *p)
 {
-	__m256i scale;
-	__m128i v;
+	/* the byte with the low bits, and over it the one with the high */
+	const __m512i at = _mm512_setr_epi32(
+	    (int)0x80808004, (int)0x80808005, (int)0x80808006, (int)0x80808007,
+	    (int)0x8080040c, (int)0x8080050d, (int)0x8080060e, (int)0x8080070f,
+	    (int)0x80808008, (int)0x80808009, (int)0x8080800a, (int)0x8080800b,
+	    (int)0x8080080c, (int)0x8080090d, (int)0x80800a0e, (int)0x80800b0f);
+	__m512i v = _mm512_shuffle_epi8(
+	    _mm512_broadcast_i32x4(load128(p)), at);
+
+	return six(_mm512_srlv_epi32(v, by_lane(0, 0, 0, 4)),
+	    by_lane(63, 15, 63, 15), _mm512_srli_epi32(v, 10));
+}
+
+/* Q3_K: nibbles of eight bytes, first the low ones, and two bits of one of four
+   bytes, from bit 0, 2, 4 and 6 on; from -32 */
+KERNEL __m512i
+factors_q3_k(const uint8_t *p)
+{
+	const __m512i at = _mm512_setr_epi32(
+	    (int)0x80800a02, (int)0x80800b03, (int)0x80800c04, (int)0x80800d05,
+	    (int)0x80800a06, (int)0x80800b07, (int)0x80800c08, (int)0x80800d09,
+	    (int)0x80800a02, (int)0x80800b03, (int)0x80800c04, (int)0x80800d05,
+	    (int)0x80800a06, (int)0x80800b07, (int)0x80800c08, (int)0x80800d09);
+	/* two bytes before: not beyond the end of the block */
+	__m512i v = _mm512_shuffle_epi8(
+	    _mm512_broadcast_i32x4(load128(p + 94)), at);
+
+	v = six(_mm512_srlv_epi32(v, by_lane(0, 0, 4, 4)),
+	    _mm512_set1_epi32(15), _mm512_srlv_epi32(v, by_lane(4, 6, 8, 10)));
+	return _mm512_sub_epi32(v, _mm512_set1_epi32(32));
+}
+
+/* IQ4_XS: nibbles, and two bits each of 16; from -32; twice in a vector */
+KERNEL __m512i
+factors_iq4_xs(const uint8_t *p)
+{
+	const __m512i i = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7,
+	    0, 1, 2, 3, 4, 5, 6, 7);
+	__m512i v = six(
+	    _mm512_srlv_epi32(_mm512_set1_epi32((int)get_u32(p + 4)),
+	    _mm512_slli_epi32(i, 2)), _mm512_set1_epi32(15),
+	    _mm512_srlv_epi32(_mm512_set1_epi32((int)get_u32(p)),
+	    _mm512_add_epi32(_mm512_set1_epi32(12), _mm512_slli_epi32(i, 1))));
+
+	return _mm512_sub_epi32(v, _mm512_set1_epi32(32));
+}
+
+/*
+ * The scales of a super-block; 16, or eight in the lower lanes if they are for
+ * 32 elements. The minima come in a vector of their own (Q2_K), or are the upper
+ * eight (Q4_K, Q5_K).
+ */
+KERNEL __m512i
+factors(uint32_t type, const uint8_t *p, __m512i *min)
+{
+	__m512i v;
 
 	switch (type) {
 	case TYPE_Q2_K:
-		scale = _mm256_cvtepu8_epi16(
-		    _mm_loadu_si128((const void *)p));
-		*min = _mm256_srli_epi16(scale, 4);
-		return _mm256_and_si256(scale, _mm256_set1_epi16(15));
-	case TYPE_Q4_K:
-	case TYPE_Q5_K:
-		v = scales_and_minima(p + 4);
-		*min = twice(v, true);
-		return twice(v, false);
+		v = _mm512_cvtepu8_epi32(load128(p));
+		*min = _mm512_srli_epi32(v, 4);
+		return _mm512_and_si512(v, _mm512_set1_epi32(15));
 	case TYPE_Q3_K:
-		scale = scales_q3_k(p + 96);
-		break;
+		return factors_q3_k(p);
 	case TYPE_Q6_K:
-		scale = _mm256_cvtepi8_epi16(
-		    _mm_loadu_si128((const void *)(p + 192)));
-		break;
-	default:	/* IQ4_XS: nibbles and bit pairs, from -32 */
-		v = _mm_cvtsi64_si128((int64_t)(
-		    _pdep_u64(get_u32(p + 4), 0x0f0f0f0f0f0f0f0f) |
-		    _pdep_u64(get_u16(p + 2), 0x3030303030303030)));
-		scale = _mm256_sub_epi16(twice(_mm_unpacklo_epi32(v,
-		    _mm_setzero_si128()), false), _mm256_set1_epi16(32));
+		return _mm512_cvtepi8_epi32(load128(p + 192));
+	case TYPE_IQ4_XS:
+		return factors_iq4_xs(p);
+	default:
+		return *min = factors_q4_k(p);
 	}
-	*min = _mm256_mullo_epi16(scale,
-	    _mm256_set1_epi16((short)-code_offset(type)));
-	return scale;
 }
 
-/* The f16 bits of d and of m, dmin of a block. */
-KERNEL uint16_t
-scale_bits(uint32_t type, const uint8_t *p)
+/* Where the halves d and dmin of a block are, side by side. */
+KERNEL size_t
+scale_at(uint32_t type)
 {
-	return get_u16(p + (type == TYPE_Q2_K ? 80 : type == TYPE_Q3_K ? 108 :
-	    type == TYPE_Q6_K ? 208 : 0));
+	return type == TYPE_Q2_K ? 80 : type == TYPE_Q3_K ? 108 :
+	    type == TYPE_Q6_K ? 208 : 0;
 }
 
-KERNEL uint16_t
-min_bits(uint32_t type, const uint8_t *p)
+/* The halves at p[0], p[step] .. p[7 * step]. */
+KERNEL __m128i
+eight_halves(const uint8_t *p, size_t step)
 {
-	return get_u16(p + (type == TYPE_Q2_K ? 82 : 2));
+	return _mm_setr_epi16((short)get_u16(p), (short)get_u16(p + step),
+	    (short)get_u16(p + 2 * step), (short)get_u16(p + 3 * step),
+	    (short)get_u16(p + 4 * step), (short)get_u16(p + 5 * step),
+	    (short)get_u16(p + 6 * step), (short)get_u16(p + 7 * step));
 }
 
-/* The factors d of the eight blocks of a group. */
+/* The pairs of halves there; the first of each in the lower 16 bits. */
+KERNEL __m256i
+eight_pairs(const uint8_t *p, size_t step)
+{
+	return _mm256_setr_epi32((int)get_u32(p), (int)get_u32(p + step),
+	    (int)get_u32(p + 2 * step), (int)get_u32(p + 3 * step),
+	    (int)get_u32(p + 4 * step), (int)get_u32(p + 5 * step),
+	    (int)get_u32(p + 6 * step), (int)get_u32(p + 7 * step));
+}
+
+/* The same where four of them are within 64 bytes. */
+KERNEL __m128i
+near_halves(const uint8_t *p, size_t step)
+{
+	const short k = (short)(step / 2);
+	const __m512i at = _mm512_castsi128_si512(_mm_setr_epi16(0, k, 2 * k,
+	    3 * k, 32, 32 + k, 32 + 2 * k, 32 + 3 * k));
+
+	return _mm512_castsi512_si128(_mm512_permutex2var_epi16(
+	    _mm512_loadu_si512(p), at, _mm512_loadu_si512(p + 4 * step)));
+}
+
+/*
+ * The factors d of the eight blocks from p on, and if the type has them the m or
+ * dmin.
+ */
 KERNEL __m256
-scales_small(uint32_t type, const uint8_t *p)
+scales8(uint32_t type, const uint8_t *p, __m256 *m)
 {
-	size_t n = block_bytes(type);
+	const size_t step = block_bytes(type);
+	const bool near = step == 18 || step == 20;
+	__m256i v;
+
+	p += scale_at(type);
+	if (near) {
+		if (has_min(type))
+			*m = halves8(near_halves(p + 2, step));
+		return halves8(near_halves(p, step));
+	}
+	if (has_min(type)) {
+		v = eight_pairs(p, step);
+		*m = halves8(_mm256_cvtepi32_epi16(_mm256_srli_epi32(v, 16)));
+		return halves8(_mm256_cvtepi32_epi16(v));
+	}
+	return halves8(eight_halves(p, step));
+}
+
+/* The same of n super-blocks, and zeros for those that are missing. */
+KERNEL __m256
+scales_few(uint32_t type, const uint8_t *p, size_t n, __m256 *m)
+{
+	uint16_t h[2][8] = { { 0 } };
+
+	p += scale_at(type);
+	for (size_t i = 0; i < n; i++, p += block_bytes(type)) {
+		h[0][i] = get_u16(p);
+		if (has_min(type))
+			h[1][i] = get_u16(p + 2);
+	}
+	*m = halves8(load128((const uint8_t *)h[1]));
+	return halves8(load128((const uint8_t *)h[0]));
+}
+
+/* The factors of the eight blocks of a group of small ones. */
+KERNEL __m256
+scales_small(uint32_t type, const uint8_t *p, __m256 *m)
+{
+	const size_t n = block_bytes(type);
 	__m256i e, big, small;
 
 	if (type != TYPE_MXFP4)
-		return halves8(_mm_setr_epi16((short)get_u16(p),
-		    (short)get_u16(p + n), (short)get_u16(p + 2 * n),
-		    (short)get_u16(p + 3 * n), (short)get_u16(p + 4 * n),
-		    (short)get_u16(p + 5 * n), (short)get_u16(p + 6 * n),
-		    (short)get_u16(p + 7 * n)));
+		return scales8(type, p, m);
 	/* 2^(e - 128): the exponent field is e - 1, or the factor subnormal */
 	e = _mm256_setr_epi32(p[0], p[n], p[2 * n], p[3 * n], p[4 * n],
 	    p[5 * n], p[6 * n], p[7 * n]);
@@ -328,12 +427,6 @@ scales_small(uint32_t type, const uint8_t *p)
 	small = _mm256_sllv_epi32(_mm256_set1_epi32(0x200000), e);
 	return _mm256_castsi256_ps(_mm256_mask_mov_epi32(big,
 	    _mm256_cmplt_epi32_mask(e, _mm256_set1_epi32(2)), small));
-}
-
-KERNEL __m256
-minima_small(uint32_t type, const uint8_t *p)
-{
-	return scales_small(type, p + 2);
 }
 
 AVX512_END
