@@ -19,7 +19,7 @@
 #define AVX2_BEGIN _Pragma("clang attribute push(__attribute__((target( \
 	\"avx2,fma,f16c\"))), apply_to = function)")
 #define AVX2_END _Pragma("clang attribute pop")
-#define UNROLL _Pragma("unroll")
+#define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define AVX2_BEGIN _Pragma("GCC push_options") \
 	_Pragma("GCC target(\"avx2,fma,f16c\")")
