@@ -11,6 +11,8 @@
 /* A tile of widened weights has so many rows and meets so many columns. */
 #define ROWS 4
 #define COLS 64
+/* Columns that are not worth a tile. */
+#define FEW 6
 
 AVX2_BEGIN
 
@@ -68,12 +70,13 @@ TEMPLATE size_t
 add32s(uint32_t type, const uint8_t *w, const float *x, size_t n, float *s)
 {
 	__m256 a[4];
-	size_t i;
+	size_t i, size = type == TYPE_F32 ? 4 : 2;
 
 	UNROLL
 	for (size_t j = 0; j < 4; j++)
 		a[j] = _mm256_loadu_ps(s + 8 * j);
 	for (i = 0; n - i >= 32; i += 32) {
+		prefetch(w + i * size, 32 * size);
 		UNROLL
 		for (size_t j = 0; j < 4; j++)
 			a[j] = _mm256_fmadd_ps(weights(type, w, i + 8 * j),
@@ -158,12 +161,14 @@ tile_cols(const float (*w)[PIECE], const uint8_t *x, size_t x_stride, size_t n,
 	for (size_t c = 0; c < n_cols; c += step) {
 		const float *p[3];
 
-		step = n_cols - c >= 3 ? 3 : 1;
+		step = n_cols - c == 4 ? 2 : MIN(3, n_cols - c);
 		for (size_t i = 0; i < step; i++)
 			p[i] = (const float *)(const void *)
 			    (x + (c + i) * x_stride);
 		if (step == 3)
 			tile(w, p, whole, 3, s + c);
+		else if (step == 2)
+			tile(w, p, whole, 2, s + c);
 		else
 			tile(w, p, whole, 1, s + c);
 		for (size_t i = 0; i < step; i++)
@@ -201,8 +206,12 @@ void
 avx2_floats(const struct matmul *m, size_t r0, size_t r1)
 {
 	const uint8_t *w = m->w, *x = m->x;
+	bool plain = m->type == TYPE_F32 || m->type == TYPE_F16 ||
+	    m->type == TYPE_BF16;
 
-	if (m->n_cols <= ROW_COLS) {
+	/* few columns: each meets the row by itself, unless that means to
+	   dequantize the row again */
+	if (m->n_cols <= (plain ? FEW : 1)) {
 		for (size_t r = r0; r < r1; r++)
 			for (size_t c = 0; c < m->n_cols; c++)
 				m->y[c * m->y_stride + r] = dot(m->type,

@@ -8,9 +8,6 @@
 #if defined(__x86_64__)
 #include "avx2.h"
 
-/* Bytes that weights are asked for ahead. */
-#define AHEAD 4096
-
 AVX2_BEGIN
 
 /*
@@ -26,14 +23,6 @@ struct column {
 	__m256i sum[ROW_LENGTH / 256];
 	float d[ROW_LENGTH / 32];
 };
-
-TEMPLATE void
-prefetch(const uint8_t *p, size_t n)
-{
-	UNROLL
-	for (size_t i = 0; i < n; i += 64)
-		_mm_prefetch((const char *)p + AHEAD + i, _MM_HINT_T0);
-}
 
 /* Half of the sums of the lanes of a and of b, by turns. */
 TEMPLATE __m256i
