@@ -8,9 +8,11 @@
 
 /* Elements of a row widened at once; a multiple of every type's block. */
 #define PIECE 512
-/* A tile of widened weights has so many rows and meets so many columns. */
+/* A tile of widened weights has so many rows, and meets so many columns; it
+   pays to dequantize for more of them than fit in a near cache. */
 #define ROWS 4
 #define COLS 64
+#define MAX_COLS 256
 /* Columns that are not worth a tile. */
 #define FEW 6
 
@@ -179,12 +181,12 @@ tile_cols(const float (*w)[PIECE], const uint8_t *x, size_t x_stride, size_t n,
 	}
 }
 
-/* n_rows <= ROWS rows from w on with n_cols <= COLS columns. */
+/* n_rows <= ROWS rows from w on with n_cols <= MAX_COLS columns. */
 static void
 rows_cols(const struct matmul *m, const uint8_t *w, size_t n_rows,
     const uint8_t *x, size_t n_cols, float *y)
 {
-	float s[COLS][ROWS][32], buf[ROWS][PIECE] = { { 0 } };
+	float s[MAX_COLS][ROWS][32], buf[ROWS][PIECE] = { { 0 } };
 
 	memset(s, 0, n_cols * sizeof *s);
 	for (size_t i = 0; i < m->n_in; i += PIECE) {
@@ -208,6 +210,7 @@ avx2_floats(const struct matmul *m, size_t r0, size_t r1)
 	const uint8_t *w = m->w, *x = m->x;
 	bool plain = m->type == TYPE_F32 || m->type == TYPE_F16 ||
 	    m->type == TYPE_BF16;
+	size_t cols = plain ? COLS : MAX_COLS;
 
 	/* few columns: each meets the row by itself, unless that means to
 	   dequantize the row again */
@@ -220,10 +223,10 @@ avx2_floats(const struct matmul *m, size_t r0, size_t r1)
 				    m->n_in);
 		return;
 	}
-	for (size_t c = 0; c < m->n_cols; c += COLS)
+	for (size_t c = 0; c < m->n_cols; c += cols)
 		for (size_t r = r0; r < r1; r += ROWS)
 			rows_cols(m, w + r * m->row_bytes, MIN(ROWS, r1 - r),
-			    x + c * m->x_stride, MIN(COLS, m->n_cols - c),
+			    x + c * m->x_stride, MIN(cols, m->n_cols - c),
 			    m->y + c * m->y_stride + r);
 }
 
