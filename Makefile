@@ -19,7 +19,7 @@ AR ?= ar
 CFLAGS ?= -O2 -g
 BUILD ?= build
 
-# -ffp-contract=off: the same bits on every machine (DESIGN: exactness).
+# -ffp-contract=off: the same bits on every machine, pico(7).
 # No SIMD flags: vector code carries its own, chosen when the program runs.
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_FILE_OFFSET_BITS=64 \
 	-ffp-contract=off -Wall -Wextra -Wshadow -Wstrict-prototypes \
@@ -32,10 +32,11 @@ CMD_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out cmd/pico-%.c, \
 	$(wildcard cmd/*.c)))
 LIB_SRC = $(sort $(wildcard lib/*/*.c))
 LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/%.o)
+BENCH = $(BUILD)/bench/mkmodel $(BUILD)/bench/limits
 UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
 
 # `force` is never made: what needs it is looked at every time
-.PHONY: force all units test demo lint install uninstall clean help \
+.PHONY: force all units test bench demo lint install uninstall clean help \
 	check-asan check-ubsan check-tsan check-valgrind
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
 
@@ -45,10 +46,11 @@ $(BUILD)/%.o: %.c
 
 # The place of the default model is built in, so a new one rebuilds it.
 $(BUILD)/cmd/cmd.o: DEFINES = -DPICO_DATADIR='"$(DATADIR)/pico"'
-$(BUILD)/cmd/cmd.o: $(BUILD)/datadir
-$(BUILD)/datadir: force
+$(BUILD)/cmd/cmd.o: $(BUILD)/places
+PLACES = $(PREFIX) $(LIBDIR) $(INCLUDEDIR) $(DATADIR)
+$(BUILD)/places: force
 	@mkdir -p $(@D)
-	@echo '$(DATADIR)' | cmp -s - $@ || echo '$(DATADIR)' >$@
+	@echo '$(PLACES)' | cmp -s - $@ || echo '$(PLACES)' >$@
 
 $(BUILD)/libpico.a: $(LIB_OBJ)
 	@rm -f $@
@@ -67,7 +69,14 @@ $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libpico.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< $(BUILD)/libpico.a $(LIBS)
 
-units: $(UNIT)
+BENCH_LIBS = $(BUILD)/cmd.a $(BUILD)/libpico.a
+$(BUILD)/bench/mkmodel: $(BUILD)/tests/mkmodel.o $(BENCH_LIBS)
+$(BUILD)/bench/limits: $(BUILD)/tests/bench/limits.o $(BENCH_LIBS)
+$(BENCH):
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+units: $(UNIT) $(BENCH)
 
 # ---- tests ----
 
@@ -90,6 +99,11 @@ check-tsan:
 check-valgrind: all units
 	tests/valgrind $(BUILD)
 
+# Speed beside the limits of this machine, measured in the same minutes. Takes a
+# quarter of an hour and 5 GB; tests/bench/run says what can be chosen.
+bench: all $(BENCH)
+	BUILD_DIR=$(BUILD) tests/bench/run
+
 lint:
 	mandoc -T lint -W warning $(MAN)
 
@@ -107,7 +121,7 @@ demo: all
 
 MAN = $(sort $(wildcard man/*.[1-7]))
 
-$(BUILD)/pico.pc: Makefile
+$(BUILD)/pico.pc: Makefile $(BUILD)/places
 	@mkdir -p $(@D)
 	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' \
 	    'includedir=$(INCLUDEDIR)' '' 'Name: pico' \
@@ -149,8 +163,9 @@ clean:
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
-	@echo 'Also: units lint uninstall clean check-asan check-ubsan' \
+	@echo 'Also: units bench lint uninstall clean check-asan check-ubsan' \
 	    'check-tsan check-valgrind'
 
--include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*/*.d)
+-include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*.d \
+	$(BUILD)/tests/*/*.d)
 .SECONDARY:

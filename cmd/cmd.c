@@ -14,6 +14,7 @@
 #endif
 
 bool cmd_quiet, cmd_help, cmd_version;
+struct pico_tokens_out *cmd_out;
 
 static const char *name = "pico";
 
@@ -62,6 +63,8 @@ static void
 say(const char *msg)
 {
 	cmd_progress_end();
+	if (cmd_out != NULL && cmd_out->n > 0)
+		(void)pico_tokens_flush(cmd_out, NULL);
 	(void)fflush(stdout);	/* keep the order where both are one file */
 	(void)fprintf(stderr, "%s: %s\n", name, msg);
 }

@@ -24,6 +24,10 @@ extern bool cmd_help, cmd_version;
 	    "print the version", 0, 0, NULL }, \
 	{ 0, NULL, PICO_OPT_END, NULL, NULL, NULL, 0, 0, NULL }
 
+/* If set: what waits there is written before any message, so that a fault
+   takes nothing with it. */
+extern struct pico_tokens_out *cmd_out;
+
 /* To be called first: parses, answers -h and -V, exits 2 on a usage error.
    Returns the index of the first operand. */
 int cmd_start(const struct cmd *c, const struct pico_opt *table, int argc,

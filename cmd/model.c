@@ -108,10 +108,11 @@ running_save(struct running *r)
 }
 
 void
-report_rate(const char *name, uint64_t tokens, double seconds)
+report_rate(const char *name, uint64_t tokens, uint64_t timed,
+    double seconds)
 {
 	(void)fprintf(stderr, "%s:\t%" PRIu64 " tokens, %.3f s, %.1f tok/s\n",
-	    name, tokens, seconds, seconds > 0 ? (double)tokens / seconds : 0);
+	    name, tokens, seconds, seconds > 0 ? (double)timed / seconds : 0);
 }
 
 void

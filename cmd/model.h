@@ -57,8 +57,9 @@ void running_close(struct running *r);
    failure. */
 void running_load(struct running *r);
 void running_save(struct running *r);
-/* "name:\tN tokens, S s, R tok/s" */
-void report_rate(const char *name, uint64_t tokens, double seconds);
+/* "name:\tN tokens, S s, R tok/s"; the rate is that of the `timed` ones. */
+void report_rate(const char *name, uint64_t tokens, uint64_t timed,
+    double seconds);
 /* Memory, disk and kernels; `steps`: passes over the weights so far. */
 void running_report(const struct running *r, uint64_t steps);
 

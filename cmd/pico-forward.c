@@ -47,8 +47,8 @@ struct forward {
 	float *last;			/* --nll in a session: logits after the
 					   line before */
 	bool have_last;
-	bool begun, full;		/* the session has tokens; has filled
-					   the context */
+	bool begun, full, over;		/* the session has tokens; has filled
+					   the context; its end is written */
 	uint64_t tokens, passes;
 	double seconds;
 };
@@ -197,15 +197,24 @@ run_line(struct forward *f, const struct lines *l, struct pico_err *err)
 	return 0;
 }
 
-/* A session ends with its input, or when the context is full. */
+/*
+ * A session ends with its input, or when the context is full. Then stdout is
+ * closed at once, so that a loop through pico-sample ends; input is read on,
+ * since ids for which there is no room are a fault.
+ */
 static int
 end_line(struct forward *f, const struct lines *l, struct pico_err *err)
 {
-	if (f->full)
-		return pico_logits_end(&f->out, PICO_END_CONTEXT, err);
-	if (session)
+	if (!session)
+		return pico_logits_end(&f->out, l->reason, err);
+	if (!f->full || f->over)
 		return 0;
-	return pico_logits_end(&f->out, l->reason, err);
+	f->over = true;
+	if (pico_logits_end(&f->out, PICO_END_CONTEXT, err) < 0 ||
+	    pico_logits_flush(&f->out, err) < 0)
+		return -1;
+	(void)close(STDOUT_FILENO);
+	return 0;
 }
 
 static void
@@ -273,7 +282,7 @@ main(int argc, char **argv)
 	running_save(&f.r);
 	cmd_progress_end();
 	if (model.verbose) {
-		report_rate("prompt", f.tokens, f.seconds);
+		report_rate("prompt", f.tokens, f.tokens, f.seconds);
 		running_report(&f.r, f.passes);
 	}
 	lines_close(&lines);

@@ -88,9 +88,11 @@ read_stops(struct pico_gen_params *p, int32_t n_vocab)
 }
 
 /* Takes prompts while there is room and one is at hand: waits for input only
-   if there is nothing else to do. Returns false after the last line. */
+   if there is nothing else to do. Returns false after the last line, and after
+   a fault; what runs already is to be finished before *fatal is told. */
 static bool
-take_prompts(struct pico_gen *g, struct lines *l, int *status)
+take_prompts(struct pico_gen *g, struct lines *l, int *status,
+    struct pico_err *fatal)
 {
 	struct pico_err err = {0};
 	int r;
@@ -109,13 +111,17 @@ take_prompts(struct pico_gen *g, struct lines *l, int *status)
 				continue;
 			lines_blame(l, &err);
 		}
-		if (!keep_going || (r < 0 && !lines_recover(l)))
-			cmd_die(&err);
+		if (!keep_going || (r < 0 && !lines_recover(l))) {
+			*fatal = err;
+			return false;
+		}
 		cmd_report(&err);
 		*status = err.status;
 		err.status = PICO_OK;
-		if (pico_gen_skip(g, &err) < 0)
-			cmd_die(&err);
+		if (pico_gen_skip(g, &err) < 0) {
+			*fatal = err;
+			return false;
+		}
 	}
 	return true;
 }
@@ -137,11 +143,13 @@ static void
 report(const struct running *r, const struct pico_gen_stats *s,
     uint64_t steps)
 {
-	report_rate("prompt", s->prompt_tokens, s->prompt_seconds);
+	report_rate("prompt", s->prompt_tokens, s->prompt_tokens,
+	    s->prompt_seconds);
 	if (s->reused_tokens > 0)
 		(void)fprintf(stderr, "reused:\t%" PRIu64 " tokens\n",
 		    s->reused_tokens);
-	report_rate("decode", s->new_tokens, s->decode_seconds);
+	report_rate("decode", s->new_tokens, s->decoded_tokens,
+	    s->decode_seconds);
 	(void)fprintf(stderr, "stop:\t%s\n", reason_name(s->reason));
 	running_report(r, steps);
 	(void)fprintf(stderr, "seed:\t%" PRIu64 "\n", sampling.seed);
@@ -153,7 +161,7 @@ main(int argc, char **argv)
 	struct pico_gen_params params = {0};
 	struct pico_tokens_out out;
 	const struct pico_gen_sink sink = { put, end, &out };
-	struct pico_err err = {0};
+	struct pico_err err = {0}, fatal = {0};
 	struct pico_gen *g;
 	struct running r;
 	struct lines lines;
@@ -176,6 +184,7 @@ main(int argc, char **argv)
 	    &params.chain, &err) < 0)
 		cmd_die(&err);
 	pico_tokens_out_init(&out, STDOUT_FILENO, binary);
+	cmd_out = &out;
 	g = pico_gen_new(r.ctx, r.vocab, &params, &sink, &err);
 	if (g == NULL)
 		cmd_die(&err);
@@ -183,17 +192,17 @@ main(int argc, char **argv)
 	lines_open(&lines, argv + first);
 	while (more || pico_gen_busy(g) > 0) {
 		if (more)
-			more = take_prompts(g, &lines, &status);
-		if (pico_gen_step(g, &err) < 0) {
-			(void)pico_tokens_flush(&out, NULL);
+			more = take_prompts(g, &lines, &status, &fatal);
+		if (pico_gen_step(g, &err) < 0)
 			cmd_die(&err);
-		}
 		steps++;
 		cmd_progress("token", pico_gen_stats(g)->prompt_tokens +
 		    pico_gen_stats(g)->new_tokens, 0);
 	}
 	if (pico_tokens_flush(&out, &err) < 0)
 		cmd_die(&err);
+	if (fatal.status != PICO_OK)
+		cmd_die(&fatal);
 	running_save(&r);
 	cmd_progress_end();
 	if (model.verbose)

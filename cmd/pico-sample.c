@@ -44,15 +44,6 @@ static uint64_t n_seq, n_tokens, n_rows;
 static bool over;		/* its end-of-generation token was drawn */
 static bool line_ended;		/* nothing since the output line ended */
 
-/* What was drawn before the fault is good and goes out. */
-static _Noreturn void
-die(const struct pico_err *err)
-{
-	if (out.n > 0)
-		(void)pico_tokens_flush(&out, NULL);
-	cmd_die(err);
-}
-
 static void
 remember(int32_t id)
 {
@@ -100,7 +91,7 @@ show_row(const float *logits)
 	n = pico_sampler_run(sampler, &chain, logits, prev, n_prev, n_prev, &c,
 	    &err);
 	if (n < 0)
-		die(&err);
+		cmd_die(&err);
 	for (i = 0; i < n; i++)
 		(void)printf("%" PRIu64 "\t%" PRId64 "\t%" PRId32
 		    "\t%.9g\t%.9g\n", n_rows, i + 1, c[i].id, c[i].logit,
@@ -117,7 +108,7 @@ draw(const float *logits)
 
 	if (pico_sampler_draw(sampler, &chain, logits, prev, n_prev, n_prev,
 	    pico_draw(sampling.seed, n_seq, n_prev), &id, &err) < 0)
-		die(&err);
+		cmd_die(&err);
 	over = is_eog(id);
 	if (!over || emit_eog) {
 		if (pico_tokens_put(&out, id, &err) < 0)
@@ -172,7 +163,7 @@ sample(void)
 		case PICO_EOF:
 			return false;
 		default:
-			die(&err);
+			cmd_die(&err);
 		}
 	}
 }
@@ -189,12 +180,12 @@ sample_file(const char *operand)
 
 	in = pico_logits_open(fd, name, &err);
 	if (in == NULL)
-		die(&err);
+		cmd_die(&err);
 	n_vocab = pico_logits_n_vocab(in);
 	sampler = pico_sampler_new(n_vocab, &err);
 	if (sampler == NULL ||
 	    sampling_chain(&sampling, n_vocab, &chain, &err) < 0)
-		die(&err);
+		cmd_die(&err);
 	done = limit == 0 || sample();
 	pico_sampler_free(sampler);
 	pico_logits_close(in);
@@ -212,6 +203,7 @@ main(int argc, char **argv)
 	if (show_table && binary)
 		cmd_usage("options -b and --show exclude each other");
 	pico_tokens_out_init(&out, STDOUT_FILENO, binary);
+	cmd_out = &out;
 	if (i == argc)
 		(void)sample_file("-");
 	while (i < argc && !sample_file(argv[i]))

@@ -263,6 +263,7 @@ main(int argc, char **argv)
 		ids.end = cmd_alloc(1, sizeof *ids.end);
 	/* A text is whole before its first token is known: one write each. */
 	pico_tokens_out_init(&out, STDOUT_FILENO, binary);
+	cmd_out = &out;
 	out_prompt = out.prompt;
 	out.prompt = false;
 

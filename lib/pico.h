@@ -686,7 +686,9 @@ struct pico_gen_params {
 struct pico_gen_stats {
 	uint64_t prompt_tokens;		/* computed */
 	uint64_t reused_tokens;		/* found in the cache */
-	uint64_t new_tokens;
+	uint64_t new_tokens;		/* generated; the first of a sequence
+					   comes out of its prompt's pass */
+	uint64_t decoded_tokens;	/* computed one by one after that */
 	double prompt_seconds, decode_seconds;
 	enum pico_reason reason;	/* of the sequence that ended last */
 };

@@ -306,3 +306,12 @@ changed() {
 	pico-tokenize --lines --model="$MODEL" </dev/null
 	pico-tokenize --null --model "$BPE" --pre qwen2 </dev/null
 }
+
+@test "tokenize: a fault takes nothing with it that came before" {
+	printf hi >"$BATS_TEST_TMPDIR/first"
+	pico-tokenize "$BATS_TEST_TMPDIR/first" >"$BATS_TEST_TMPDIR/right"
+	run_split sh -c 'pico-tokenize "$1" "$1.none" >"$2"' - \
+	    "$BATS_TEST_TMPDIR/first" "$BATS_TEST_TMPDIR/got"
+	expect_error 1 'cannot open'
+	cmp "$BATS_TEST_TMPDIR/right" "$BATS_TEST_TMPDIR/got"
+}

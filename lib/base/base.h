@@ -148,11 +148,11 @@ struct pool *pool_new(unsigned n, struct pico_err *err);
 void pool_free(struct pool *p);
 unsigned pool_n(const struct pool *p);
 /*
- * Calls fn(data, lo, hi, thread) with ranges that cut 0..n into as many parts
- * as there are threads, all but the last of them a multiple of `grain` long.
- * Which thread computes what must not matter to the result.
+ * Calls fn(data, lo, hi) with ranges that cut 0..n into shares, all but the
+ * last of them a multiple of `grain` long, on whatever threads are free. Which
+ * thread computes what must not matter to the result.
  */
-typedef void pool_fn(void *data, size_t lo, size_t hi, unsigned thread);
+typedef void pool_fn(void *data, size_t lo, size_t hi);
 void pool_run(struct pool *p, size_t n, size_t grain, pool_fn *fn, void *data);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pool of threads, made once. pool_run() hands out a job and waits for its
- * end. Waiting spins briefly, since the next job of a forward pass comes within
- * microseconds, and then sleeps, so that a busy neighbour gets the core.
+ * A pool of threads, made once. A job is cut into shares, which the threads
+ * take one after the other until none is left, the caller with them: a worker
+ * that the system does not let run holds nobody up. Waiting spins briefly,
+ * since the next job of a forward pass comes within microseconds, and then
+ * sleeps, so that a busy neighbour gets the core.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,24 +15,27 @@
 /* musl's default of 128 KiB is little; kernels keep small tiles on the stack */
 #define STACK_SIZE (1 << 20)
 #define SPINS 2000
+/* Shares of a job for each thread: enough to even out, few enough for each to
+   be a long stream through memory. */
+#define SHARES 4
 
 struct pool {
 	unsigned n;		/* threads, the caller's included */
 	unsigned started;	/* really running, besides the caller's */
-	atomic_uint job;	/* counts jobs up */
-	atomic_uint left;	/* workers still busy with this job */
+	/* Number of the job, and how many of its shares are still to be taken:
+	   in one word, so that nobody takes a share of another job. */
+	_Atomic uint64_t ticket;
+	atomic_uint done;	/* shares that are computed */
 	atomic_uint sleepers;
 	atomic_bool quit, caller_waits;
+	/* the job; read only by those who hold a share of it */
 	pool_fn *fn;
 	void *data;
-	size_t items, grain;
+	size_t items, length;	/* items in all, and in a share */
+	unsigned shares;
 	pthread_mutex_t lock;
-	pthread_cond_t wake, done;
-	struct worker {
-		struct pool *pool;
-		unsigned index;
-		pthread_t thread;
-	} *worker;
+	pthread_cond_t wake, finished;
+	pthread_t *worker;
 };
 
 static inline void
@@ -44,90 +48,107 @@ relax(void)
 #endif
 }
 
-/* The part of thread t: ranges of whole grains, as even as they can be. */
-static void
-work(struct pool *p, unsigned t)
+static uint32_t
+job_of(uint64_t ticket)
 {
-	size_t grains = p->items / p->grain + (p->items % p->grain != 0);
-	size_t lo = grains / p->n * t + MIN(t, grains % p->n);
-	size_t hi = lo + grains / p->n + (t < grains % p->n);
+	return (uint32_t)(ticket >> 32);
+}
 
-	lo = MIN(lo * p->grain, p->items);
-	hi = MIN(hi * p->grain, p->items);
-	if (lo < hi)
-		p->fn(p->data, lo, hi, t);
+/* Takes one share of a job and computes it; false if none is left. */
+static bool
+work(struct pool *p, uint32_t job)
+{
+	uint64_t ticket = atomic_load(&p->ticket);
+	unsigned shares;
+	size_t lo;
+
+	do {
+		if (job_of(ticket) != job || (uint32_t)ticket == 0)
+			return false;
+	} while (!atomic_compare_exchange_weak(&p->ticket, &ticket,
+	    ticket - 1));
+	shares = p->shares;
+	lo = (shares - (uint32_t)ticket) * p->length;
+	p->fn(p->data, lo, MIN(lo + p->length, p->items));
+	if (atomic_fetch_add(&p->done, 1) + 1 == shares &&
+	    atomic_load(&p->caller_waits)) {
+		(void)pthread_mutex_lock(&p->lock);
+		(void)pthread_cond_signal(&p->finished);
+		(void)pthread_mutex_unlock(&p->lock);
+	}
+	return true;
 }
 
 static void *
 worker_main(void *arg)
 {
-	struct worker *w = arg;
-	struct pool *p = w->pool;
-	unsigned seen = 0, i;
+	struct pool *p = arg;
+	uint32_t seen = 0;
+	unsigned i;
 
-	for (;;) {
+	while (!atomic_load(&p->quit)) {
 		for (i = 0; i < SPINS &&
-		    atomic_load_explicit(&p->job, memory_order_acquire) == seen;
-		    i++)
+		    job_of(atomic_load(&p->ticket)) == seen; i++)
 			relax();
-		if (atomic_load(&p->job) == seen) {
+		if (job_of(atomic_load(&p->ticket)) == seen) {
 			(void)pthread_mutex_lock(&p->lock);
 			atomic_fetch_add(&p->sleepers, 1);
-			while (atomic_load(&p->job) == seen)
+			while (job_of(atomic_load(&p->ticket)) == seen)
 				(void)pthread_cond_wait(&p->wake, &p->lock);
 			atomic_fetch_sub(&p->sleepers, 1);
 			(void)pthread_mutex_unlock(&p->lock);
 		}
-		seen++;
-		if (atomic_load(&p->quit))
-			return NULL;
-		work(p, w->index);
-		if (atomic_fetch_sub(&p->left, 1) == 1 &&
-		    atomic_load(&p->caller_waits)) {
-			(void)pthread_mutex_lock(&p->lock);
-			(void)pthread_cond_signal(&p->done);
-			(void)pthread_mutex_unlock(&p->lock);
-		}
+		seen = job_of(atomic_load(&p->ticket));
+		while (work(p, seen))
+			;
 	}
+	return NULL;
 }
 
-/* Starts job number p->job + 1 on all workers. */
-static void
+/* Begins the next job, of p->shares shares; returns its number. */
+static uint32_t
 post(struct pool *p)
 {
-	atomic_store(&p->left, p->started);
-	atomic_fetch_add(&p->job, 1);
+	uint32_t job = job_of(atomic_load(&p->ticket)) + 1;
+
+	atomic_store(&p->done, 0);
+	atomic_store(&p->ticket, (uint64_t)job << 32 | p->shares);
 	if (atomic_load(&p->sleepers) > 0) {
 		(void)pthread_mutex_lock(&p->lock);
 		(void)pthread_cond_broadcast(&p->wake);
 		(void)pthread_mutex_unlock(&p->lock);
 	}
+	return job;
 }
 
 void
 pool_run(struct pool *p, size_t n, size_t grain, pool_fn *fn, void *data)
 {
+	size_t grains = n / grain + (n % grain != 0), each;
+	uint32_t job;
 	unsigned i;
 
-	if (p->started == 0 || n <= grain) {
+	if (p->started == 0 || grains <= 1) {
 		if (n > 0)
-			fn(data, 0, n, 0);
+			fn(data, 0, n);
 		return;
 	}
+	each = (grains - 1) / MIN(grains, (size_t)p->n * SHARES) + 1;
 	p->fn = fn;
 	p->data = data;
 	p->items = n;
-	p->grain = grain;
-	post(p);
-	work(p, 0);
-	for (i = 0; i < SPINS &&
-	    atomic_load_explicit(&p->left, memory_order_acquire) > 0; i++)
+	p->length = each * grain;
+	p->shares = (unsigned)((n - 1) / p->length + 1);
+	job = post(p);
+	while (work(p, job))
+		;
+	for (i = 0; i < SPINS && atomic_load(&p->done) < p->shares; i++)
 		relax();
-	if (atomic_load(&p->left) > 0) {
+	if (atomic_load(&p->done) < p->shares) {
 		(void)pthread_mutex_lock(&p->lock);
 		atomic_store(&p->caller_waits, true);
-		while (atomic_load(&p->left) > 0)
-			(void)pthread_cond_wait(&p->done, &p->lock);
+		while (atomic_load(&p->done) < p->shares)
+			(void)pthread_cond_wait(&p->finished, &p->lock);
 		atomic_store(&p->caller_waits, false);
 		(void)pthread_mutex_unlock(&p->lock);
 	}
@@ -146,7 +167,7 @@ pool_new(unsigned n, struct pico_err *err)
 	p->n = n;
 	(void)pthread_mutex_init(&p->lock, NULL);
 	(void)pthread_cond_init(&p->wake, NULL);
-	(void)pthread_cond_init(&p->done, NULL);
+	(void)pthread_cond_init(&p->finished, NULL);
 	p->worker = mem_new(n, sizeof *p->worker, "thread pool", err);
 	if (p->worker == NULL) {
 		pool_free(p);
@@ -155,9 +176,7 @@ pool_new(unsigned n, struct pico_err *err)
 	(void)pthread_attr_init(&attr);
 	(void)pthread_attr_setstacksize(&attr, STACK_SIZE);
 	for (i = 0; i + 1 < n; i++) {
-		p->worker[i] = (struct worker){ .pool = p, .index = i + 1 };
-		e = pthread_create(&p->worker[i].thread, &attr, worker_main,
-		    &p->worker[i]);
+		e = pthread_create(&p->worker[i], &attr, worker_main, p);
 		if (e != 0)
 			break;
 		p->started++;
@@ -181,12 +200,13 @@ pool_free(struct pool *p)
 		return;
 	if (p->started > 0) {
 		atomic_store(&p->quit, true);
-		post(p);
+		p->shares = 0;
+		(void)post(p);
 		for (i = 0; i < p->started; i++)
-			(void)pthread_join(p->worker[i].thread, NULL);
+			(void)pthread_join(p->worker[i], NULL);
 	}
 	(void)pthread_cond_destroy(&p->wake);
-	(void)pthread_cond_destroy(&p->done);
+	(void)pthread_cond_destroy(&p->finished);
 	(void)pthread_mutex_destroy(&p->lock);
 	free(p->worker);
 	free(p);

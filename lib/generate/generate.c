@@ -409,6 +409,7 @@ pico_gen_step(struct pico_gen *g, struct pico_err *err)
 	if (pico_ctx_eval(g->ctx, g->cols, n, err) < 0)
 		return -1;
 	g->stats.prompt_tokens += n - decoding;
+	g->stats.decoded_tokens += decoding;
 	for (at = 0; at < n; ) {
 		s = &g->slots[g->cols[at].seq];
 		at += s->queued;

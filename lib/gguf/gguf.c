@@ -173,19 +173,22 @@ take_str(struct reader *r, const char *what, uint64_t min, uint64_t max,
     struct pico_str *s)
 {
 	uint64_t n = 0;
-	char field[32];
 
-	(void)snprintf(field, sizeof field, "%s length", what);
-	if (take_count(r, field, &n) < 0)
-		return -1;
+	if (left(r) < r->wide) {
+		char field[32];
+
+		(void)snprintf(field, sizeof field, "%s length", what);
+		return need(r, field, r->wide);
+	}
+	(void)take_count(r, what, &n);
 	if (n < min || n > max)
-		return bad(r, "%s %" PRIu64 " is not between %" PRIu64 " and %"
-		    PRIu64, field, n, min, max);
+		return bad(r, "%s length %" PRIu64 " is not between %" PRIu64
+		    " and %" PRIu64, what, n, min, max);
 	if (n > left(r)) {
 		r->cut = true;
-		return bad(r, "%s %" PRIu64 " at offset %" PRIu64
+		return bad(r, "%s length %" PRIu64 " at offset %" PRIu64
 		    " is more than the %" PRIu64 " bytes left in the file",
-		    field, n, r->pos - r->wide, left(r));
+		    what, n, r->pos - r->wide, left(r));
 	}
 	*s = (struct pico_str){ (const char *)r->p + r->pos, (size_t)n };
 	r->pos += n;

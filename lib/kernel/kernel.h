@@ -218,7 +218,12 @@ struct kernels {
 const struct kernels *kernels_get(struct pico_err *err);
 
 /* The sets, a file each; kernels.c chooses. */
-extern const struct kernels kernels_scalar, kernels_avx2;
+extern const struct kernels kernels_scalar;
+#if defined(__x86_64__)
+extern const struct kernels kernels_avx512, kernels_avx2;
+#elif defined(__aarch64__)
+extern const struct kernels kernels_neon_dot, kernels_neon;
+#endif
 /* All sets that can run on this machine, the best first, ended by NULL. */
 const struct kernels *const *kernels_all(void);
 

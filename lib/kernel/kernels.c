@@ -9,7 +9,9 @@
 /* Best first. */
 static const struct kernels *const sets[] = {
 #if defined(__x86_64__)
-	&kernels_avx2,
+	&kernels_avx512, &kernels_avx2,
+#elif defined(__aarch64__)
+	&kernels_neon_dot, &kernels_neon,
 #endif
 	&kernels_scalar
 };

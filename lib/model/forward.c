@@ -18,6 +18,8 @@
 #include "model.h"
 
 #define CHUNK 512
+/* Rows of a matrix that stay on one thread; kernels unpack so many at once. */
+#define TILE 32
 
 /* ---- work space ---- */
 
@@ -245,13 +247,12 @@ struct rows {
 };
 
 static void
-prepare_cols(void *data, size_t lo, size_t hi, unsigned thread)
+prepare_cols(void *data, size_t lo, size_t hi)
 {
 	struct rows *r = data;
 	size_t i;
 	int kind;
 
-	(void)thread;
 	for (kind = 0; kind < ACT_KINDS; kind++) {
 		size_t bytes = kernel_act_bytes((enum act_kind)kind, r->n_in);
 
@@ -277,12 +278,11 @@ struct products {
 };
 
 static void
-multiply_rows(void *data, size_t lo, size_t hi, unsigned thread)
+multiply_rows(void *data, size_t lo, size_t hi)
 {
 	struct products *ps = data;
 	size_t i, base = 0, r, r0, r1, col;
 
-	(void)thread;
 	for (i = 0; i < ps->n; i++, base += ps->p[i - 1].w->n_out) {
 		const struct weight *w = ps->p[i].w;
 		const struct matmul *m = &ps->m[i];
@@ -329,7 +329,7 @@ multiply(struct pico_ctx *c, const float *x, size_t n_cols,
 	}
 	if (any)
 		pool_run(c->pool, n_cols, 1, prepare_cols, &rows);
-	pool_run(c->pool, total, 16, multiply_rows, &ps);
+	pool_run(c->pool, total, TILE, multiply_rows, &ps);
 }
 
 /* ---- steps that go column by column ---- */
@@ -344,7 +344,7 @@ struct step {
 };
 
 static void
-embed_cols(void *data, size_t lo, size_t hi, unsigned thread)
+embed_cols(void *data, size_t lo, size_t hi)
 {
 	struct step *s = data;
 	struct pico_ctx *c = s->c;
@@ -352,7 +352,6 @@ embed_cols(void *data, size_t lo, size_t hi, unsigned thread)
 	const struct hparams *h = &c->m->h;
 	size_t i, d = w->n_in, half = h->n_rot / 2;
 
-	(void)thread;
 	for (i = lo; i < hi; i++) {
 		int32_t id = c->kv.tokens[(size_t)c->seq[i] * c->kv.n_ctx +
 		    c->pos[i]];
@@ -365,31 +364,29 @@ embed_cols(void *data, size_t lo, size_t hi, unsigned thread)
 }
 
 static void
-norm_cols(void *data, size_t lo, size_t hi, unsigned thread)
+norm_cols(void *data, size_t lo, size_t hi)
 {
 	struct step *s = data;
 	struct pico_ctx *c = s->c;
 	size_t i, d = c->m->h.n_embd;
 
-	(void)thread;
 	for (i = lo; i < hi; i++)
 		c->k->rms_norm(c->x + i * d, s->norm, d, c->m->h.eps,
 		    c->y + i * d);
 }
 
 static void
-add_cols(void *data, size_t lo, size_t hi, unsigned thread)
+add_cols(void *data, size_t lo, size_t hi)
 {
 	struct step *s = data;
 	size_t d = s->c->m->h.n_embd;
 
-	(void)thread;
 	s->c->k->add(s->c->x + lo * d, s->in + lo * d, (hi - lo) * d);
 }
 
 /* Turns queries and keys, and puts keys and values into the cache. */
 static void
-rotate_cols(void *data, size_t lo, size_t hi, unsigned thread)
+rotate_cols(void *data, size_t lo, size_t hi)
 {
 	struct step *s = data;
 	struct pico_ctx *c = s->c;
@@ -398,7 +395,6 @@ rotate_cols(void *data, size_t lo, size_t hi, unsigned thread)
 	size_t i, half = h->n_rot / 2;
 	bool halves = h->arch->rope == ROPE_HALVES;
 
-	(void)thread;
 	for (i = lo; i < hi; i++) {
 		float *q = c->q + i * h->n_head[s->il] * h->head_k;
 		float *k = c->key + i * n_kv * h->head_k;
@@ -422,7 +418,7 @@ rotate_cols(void *data, size_t lo, size_t hi, unsigned thread)
 
 /* Items are query heads of columns: column * n_head + head. */
 static void
-attend_heads(void *data, size_t lo, size_t hi, unsigned thread)
+attend_heads(void *data, size_t lo, size_t hi)
 {
 	struct step *s = data;
 	struct pico_ctx *c = s->c;
@@ -431,7 +427,6 @@ attend_heads(void *data, size_t lo, size_t hi, unsigned thread)
 	float scale = 1 / sqrtf((float)h->head_k);
 	size_t i;
 
-	(void)thread;
 	for (i = lo; i < hi; i++) {
 		size_t col = i / n_head;
 		uint32_t head = (uint32_t)(i % n_head);
@@ -452,12 +447,11 @@ attend_heads(void *data, size_t lo, size_t hi, unsigned thread)
 
 /* gate = silu(gate) * up */
 static void
-gate_values(void *data, size_t lo, size_t hi, unsigned thread)
+gate_values(void *data, size_t lo, size_t hi)
 {
 	struct step *s = data;
 	struct pico_ctx *c = s->c;
 
-	(void)thread;
 	c->k->gate(K_SILU, c->gate + lo, c->up + lo, hi - lo);
 }
 

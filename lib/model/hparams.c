@@ -291,6 +291,20 @@ read_rope(struct reader *r, struct hparams *h)
 	return 0;
 }
 
+/* Refused here, by its own name, before other keys seem to be at fault. */
+static int
+check_embd(struct reader *r, const struct hparams *h)
+{
+	const struct pico_tensor *t =
+	    pico_gguf_find_tensor(r->g, "token_embd.weight");
+
+	if (t == NULL || t->dims[0] == h->n_embd)
+		return 0;
+	return fail(r->err, "key '%s' is %" PRIu32 ", but tensor "
+	    "'token_embd.weight' has rows of %" PRIu64,
+	    full(r, "embedding_length"), h->n_embd, t->dims[0]);
+}
+
 /* As many as there are tokens; without tokens, what the key says. */
 static int
 read_vocab_size(struct reader *r, struct hparams *h)
@@ -314,7 +328,6 @@ hparams_read(struct hparams *h, const struct pico_gguf *g,
 {
 	struct reader r = { .g = g, .err = err };
 	struct pico_str name = {0}, type = { "model", 5 };
-	const struct pico_tensor *embd;
 	uint32_t max_layers;
 	double eps = 0;
 	int got;
@@ -339,13 +352,9 @@ hparams_read(struct hparams *h, const struct pico_gguf *g,
 	max_layers = (uint32_t)MIN(pico_gguf_n_tensors(g), INT32_MAX);
 	if (need_u32(&r, "context_length", INT32_MAX, &h->n_ctx_train) < 0 ||
 	    need_u32(&r, "embedding_length", 1 << 24, &h->n_embd) < 0 ||
-	    need_u32(&r, "block_count", MAX(max_layers, 1), &h->n_layer) < 0)
+	    need_u32(&r, "block_count", MAX(max_layers, 1), &h->n_layer) < 0 ||
+	    check_embd(&r, h) < 0)
 		return -1;
-	embd = pico_gguf_find_tensor(g, "token_embd.weight");
-	if (embd != NULL && embd->dims[0] != h->n_embd)
-		return fail(err, "key '%s' is %" PRIu32 ", but the rows of "
-		    "tensor 'token_embd.weight' have %" PRIu64,
-		    full(&r, "embedding_length"), h->n_embd, embd->dims[0]);
 	h->n_head = mem_new(h->n_layer, sizeof *h->n_head, "layers", err);
 	h->n_head_kv = mem_new(h->n_layer, sizeof *h->n_head, "layers", err);
 	h->n_ff = mem_new(h->n_layer, sizeof *h->n_head, "layers", err);

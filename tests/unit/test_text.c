@@ -179,7 +179,8 @@ make_up(struct made_up *m, int32_t n, unsigned n_user)
 		while (parts-- > 0) {
 			const char *s = part[id < 3 ? (unsigned)id : draw(3)];
 
-			if ((unsigned)id >= (unsigned)n - n_user && *s < 0)
+			if ((unsigned)id >= (unsigned)n - n_user &&
+			    (*s & 0x80))
 				s = " ";	/* as it is in the text */
 			for (k = 0; s[k] != '\0'; k++)
 				text[len++] = s[k];

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+# bash completion for the pico programs: options as their help tells them, else
+# file names.
+
+_pico() {
+	local words=
+
+	if [[ $2 == -* ]]; then
+		words=$("$1" -h 2>/dev/null |
+		    sed -n 's/^ \{2,6\}\(-[^ ,]*\),\{0,1\}\( --[^ ]*\)\{0,1\}.*/\1\2/p')
+	elif [[ $3 == --kv-type ]]; then
+		words='f16 f32'
+	fi
+	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
+}
+
+complete -o default -F _pico pico-inspect pico-tokenize pico-detokenize \
+    pico-forward pico-sample pico-generate

@@ -1,0 +1,25 @@
+#compdef pico-inspect pico-tokenize pico-detokenize pico-forward pico-sample pico-generate
+# SPDX-License-Identifier: MIT
+# zsh completion for the pico programs: options as their help tells them, else
+# file names.
+
+local -a specs
+local line left text name value
+for line in ${(f)"$($words[1] -h 2>/dev/null)"}; do
+	[[ $line == ' '##-* ]] || continue
+	left=${${line##' '#}%%'  '*}		# "-n, --tokens N"
+	text=${${line#*$left}##' '#}
+	text=${${text//\[/\\[}//\]/\\]}
+	value=${${(M)left%' '[A-Z]*}#' '}
+	for name in ${${(s:, :)left}%% *}; do
+		[[ -n $value && $name == --* ]] && name+='='
+		[[ -n $value && $name == -? ]] && name+='+'
+		case $value in
+		'') specs+=("${name}[$text]") ;;
+		FILE) specs+=("${name}[$text]:file:_files") ;;
+		TYPE) specs+=("${name}[$text]:type:(f16 f32)") ;;
+		*) specs+=("${name}[$text]:$value: ") ;;
+		esac
+	done
+done
+_arguments -s $specs '*:file:_files'

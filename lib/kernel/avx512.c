@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The AVX-512 set: everything but the products. Rows are taken 16 floats at a
+ * time, the last ones under a mask; a lane without an element keeps what it
+ * had, as the definition wants.
+ */
+#if defined(__x86_64__)
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "avx512.h"
+
+/* Keys in a block of attention. */
+#define KEYS 64
+/* Vectors of an output that are in registers while values are added. */
+#define WIDE 8
+/* Columns from which on unpacking a tile of rows pays. */
+#define MANY 4
+
+static bool
+runs_here(void)
+{
+	__builtin_cpu_init();
+	return __builtin_cpu_supports("avx512f") &&
+	    __builtin_cpu_supports("avx512bw") &&
+	    __builtin_cpu_supports("avx512vl") &&
+	    __builtin_cpu_supports("avx512dq") &&
+	    __builtin_cpu_supports("avx512vnni") &&
+	    __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+}
+
+static void
+matmul(const struct matmul *m, size_t r0, size_t r1)
+{
+	size_t end = r0;
+
+	if (m->n_cols >= MANY) {
+		end = r1 - (r1 - r0) % TILE;
+		avx512_tiles(m, r0, end);
+	}
+	avx512_rows(m, end, r1);
+}
+
+AVX512_BEGIN
+
+/* ---- elementary functions, the operations of func.c ---- */
+
+static inline __m512
+set(float x)
+{
+	return _mm512_set1_ps(x);
+}
+
+/* 2^n from the low bits of n */
+static inline __m512
+pow2(__m512i n)
+{
+	return _mm512_castsi512_ps(_mm512_slli_epi32(
+	    _mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
+}
+
+/* VMINPS and VMAXPS give their second operand if one is NaN, as ?: does when
+   the constant comes first. */
+static inline __m512
+exp16(__m512 x)
+{
+	const __m512 round = set(0x1.8p23f);
+	__m512 t, n, r, p;
+	__m512i k, half;
+
+	x = _mm512_min_ps(set(89), x);
+	x = _mm512_max_ps(set(-104), x);
+	t = _mm512_fmadd_ps(x, set(0x1.715476p+0f), round);
+	n = _mm512_sub_ps(t, round);
+	k = _mm512_sub_epi32(_mm512_castps_si512(t),
+	    _mm512_castps_si512(round));
+	r = _mm512_fmadd_ps(n, set(-0x1.62e43p-1f), x);
+	r = _mm512_fmadd_ps(n, set(0x1.05c61p-29f), r);
+	p = set(0x1.6d1254p-10f);
+	p = _mm512_fmadd_ps(p, r, set(0x1.120cbap-7f));
+	p = _mm512_fmadd_ps(p, r, set(0x1.555518p-5f));
+	p = _mm512_fmadd_ps(p, r, set(0x1.5554dcp-3f));
+	p = _mm512_fmadd_ps(p, r, set(0x1p-1f));
+	p = _mm512_add_ps(set(1),
+	    _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, r));
+	half = _mm512_srai_epi32(k, 1);
+	return _mm512_mul_ps(_mm512_mul_ps(p, pow2(half)),
+	    pow2(_mm512_sub_epi32(k, half)));
+}
+
+static inline __m512
+erf16(__m512 x)
+{
+	const __m512 sign = set(-0.0f);
+	__m512 a = _mm512_andnot_ps(sign, x), z = _mm512_mul_ps(x, x), p, q;
+	__mmask16 small = _mm512_cmp_ps_mask(a, set(1), _CMP_LT_OQ);
+
+	p = set(0x1.4a5690p-14f);
+	p = _mm512_fmadd_ps(p, z, set(-0x1.a45088p-11f));
+	p = _mm512_fmadd_ps(p, z, set(0x1.541270p-8f));
+	p = _mm512_fmadd_ps(p, z, set(-0x1.b7fabap-6f));
+	p = _mm512_fmadd_ps(p, z, set(0x1.ce2d10p-4f));
+	p = _mm512_fmadd_ps(p, z, set(-0x1.81273ep-2f));
+	p = _mm512_fmadd_ps(p, z, set(0x1.06eba8p-3f));
+	p = _mm512_fmadd_ps(a, p, a);
+	a = _mm512_min_ps(set(4), a);
+	q = set(-0x1.b77830p-20f);
+	q = _mm512_fmadd_ps(q, a, set(0x1.825ce4p-15f));
+	q = _mm512_fmadd_ps(q, a, set(-0x1.38e5e6p-11f));
+	q = _mm512_fmadd_ps(q, a, set(0x1.37ecc6p-8f));
+	q = _mm512_fmadd_ps(q, a, set(-0x1.b0e246p-6f));
+	q = _mm512_fmadd_ps(q, a, set(0x1.c2e356p-4f));
+	q = _mm512_fmadd_ps(q, a, set(0x1.437eb4p-1f));
+	q = _mm512_fmadd_ps(q, a, set(0x1.2156fap+0f));
+	q = _mm512_fmadd_ps(q, a, set(-0x1.4fb068p-12f));
+	q = _mm512_sub_ps(set(1), exp16(_mm512_xor_ps(q, sign)));
+	p = _mm512_mask_mov_ps(q, small, p);
+	return _mm512_or_ps(_mm512_andnot_ps(sign, p),
+	    _mm512_and_ps(sign, x));
+}
+
+/* k_apply() */
+static inline __m512
+apply16(enum k_fn fn, __m512 x)
+{
+	__m512 u, v;
+
+	switch (fn) {
+	case K_SILU:
+		v = exp16(_mm512_xor_ps(x, set(-0.0f)));
+		return _mm512_div_ps(x, _mm512_add_ps(set(1), v));
+	case K_GELU:
+		v = _mm512_mul_ps(_mm512_mul_ps(set(0.044715f), x), x);
+		u = _mm512_mul_ps(_mm512_mul_ps(set(0.79788456f), x),
+		    _mm512_add_ps(set(1), v));
+		v = exp16(_mm512_mul_ps(set(-2), u));
+		return _mm512_div_ps(x, _mm512_add_ps(set(1), v));
+	case K_GELU_ERF:
+		v = erf16(_mm512_mul_ps(set(0.70710678f), x));
+		return _mm512_mul_ps(_mm512_mul_ps(set(0.5f), x),
+		    _mm512_add_ps(set(1), v));
+	case K_RELU:
+		return _mm512_max_ps(set(0), x);
+	default:
+		x = _mm512_max_ps(set(0), x);
+		return _mm512_mul_ps(x, x);
+	}
+}
+
+/* ---- quantizing ---- */
+
+/* The largest of n <= 256 magnitudes; these are ordered like their bits, NaN on
+   top. */
+static inline float
+largest(const float *x, size_t n)
+{
+	__m512i top = _mm512_setzero_si512();
+	uint32_t u;
+
+	for (size_t i = 0; i < n; i += 16)
+		top = _mm512_max_epu32(top, _mm512_and_si512(
+		    _mm512_loadu_si512(x + i), _mm512_set1_epi32(0x7fffffff)));
+	u = _mm512_reduce_max_epu32(top);
+	return get_f32(&u);
+}
+
+/* 16 codes; returns their sum. t * x is within 127.5, so that adding 1.5 * 2^23
+   leaves the rounded number in the low bits. */
+static inline int32_t
+quantize16(const float *x, float t, int8_t *q)
+{
+	const __m512 round = set(0x1.8p23f);
+	__m512i v = _mm512_sub_epi32(_mm512_castps_si512(_mm512_add_ps(
+	    _mm512_mul_ps(set(t), _mm512_loadu_ps(x)), round)),
+	    _mm512_castps_si512(round));
+
+	_mm_storeu_si128((void *)q, _mm512_cvtepi32_epi8(v));
+	return _mm512_reduce_add_epi32(v);
+}
+
+static void
+quantize_q8(const float *x, size_t n, struct act_q8 *b)
+{
+	for (; n > 0; n -= 32, x += 32, b++) {
+		float a = largest(x, 32);
+
+		if (!(a >= 0x1p-100f && a <= FLT_MAX)) {
+			memset(b, 0, sizeof *b);
+			b->d = a < 0x1p-100f ? 0 : NAN;
+			continue;
+		}
+		b->d = a / 127;
+		b->sum = quantize16(x, 127 / a, b->q) +
+		    quantize16(x + 16, 127 / a, b->q + 16);
+	}
+}
+
+static void
+quantize_q8k(const float *x, size_t n, struct act_q8k *b)
+{
+	for (; n > 0; n -= 256, x += 256, b++) {
+		float a = largest(x, 256), t;
+
+		if (!(a >= 0x1p-100f && a <= FLT_MAX)) {
+			memset(b, 0, sizeof *b);
+			b->d = a < 0x1p-100f ? 0 : NAN;
+			continue;
+		}
+		t = 127 / a;
+		b->d = 1 / t;
+		for (int s = 0; s < 16; s++)
+			b->sum[s] = (int16_t)quantize16(x + 16 * s, t,
+			    b->q + 16 * s);
+	}
+}
+
+static void
+quantize(enum act_kind kind, const float *x, size_t n, void *dst)
+{
+	if (kind == ACT_Q8)
+		quantize_q8(x, n, dst);
+	else
+		quantize_q8k(x, n, dst);
+}
+
+static void
+kv_store(enum kv_type type, const float *x, size_t n, void *dst)
+{
+	uint16_t *h = dst;
+
+	if (type == KV_F32) {
+		memcpy(dst, x, n * sizeof *x);
+		return;
+	}
+	for (size_t i = 0; i < n; i += 16) {
+		__mmask16 k = lanes(n - i);
+
+		_mm256_mask_storeu_epi16(h + i, k, _mm512_cvtps_ph(
+		    _mm512_maskz_loadu_ps(k, x + i),
+		    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+	}
+}
+
+/* ---- attention ---- */
+
+/* 16 elements of the cache from number i on, or as many as k says */
+KERNEL __m512
+cached(enum kv_type type, const void *p, size_t i, __mmask16 k)
+{
+	if (type == KV_F32)
+		return _mm512_maskz_loadu_ps(k, (const float *)p + i);
+	return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(k,
+	    (const uint16_t *)p + i));
+}
+
+/* The partial sums 0..15 of q . key, with 16..31 added on: TREE(32) begun. */
+KERNEL __m512
+score_sums(enum kv_type type, const float *q, const void *key, size_t dim)
+{
+	const __mmask16 all = 0xffff;
+	__m512 lo = _mm512_setzero_ps(), hi = lo;
+	size_t i;
+
+	for (i = 0; i + 32 <= dim; i += 32) {
+		lo = _mm512_fmadd_ps(_mm512_loadu_ps(q + i),
+		    cached(type, key, i, all), lo);
+		hi = _mm512_fmadd_ps(_mm512_loadu_ps(q + i + 16),
+		    cached(type, key, i + 16, all), hi);
+	}
+	if (i < dim) {
+		__mmask16 k = lanes(dim - i);
+
+		lo = _mm512_mask3_fmadd_ps(_mm512_maskz_loadu_ps(k, q + i),
+		    cached(type, key, i, k), lo, k);
+	}
+	if (i + 16 < dim) {
+		__mmask16 k = lanes(dim - i - 16);
+
+		i += 16;
+		hi = _mm512_mask3_fmadd_ps(_mm512_maskz_loadu_ps(k, q + i),
+		    cached(type, key, i, k), hi, k);
+	}
+	return _mm512_add_ps(lo, hi);
+}
+
+/* The scores of 16 keys from the j-th on, of which n exist. */
+KERNEL __m512
+scores16(enum kv_type type, const struct attend *a, size_t j, size_t n)
+{
+	const size_t bytes = a->dim_k * (type == KV_F32 ? 4 : 2);
+	const uint8_t *key = (const uint8_t *)a->k + j * bytes;
+	__m512 s[16];
+
+	for (size_t i = 0; i < 16; i++)
+		s[i] = i < n ? score_sums(type, a->q, key + i * bytes,
+		    a->dim_k) : _mm512_setzero_ps();
+	return _mm512_mul_ps(set(a->scale), tree16(s));
+}
+
+/* out = out * shrink + sum of p[j] * value j, for `wide` vectors of elements
+   from the first of out on, the last of them k; v is value 0 there. */
+KERNEL void
+add_values(enum kv_type type, int wide, const uint8_t *v, size_t stride,
+    const float *p, size_t n, float shrink, float *out, __mmask16 k)
+{
+	__m512 s[WIDE];
+
+	UNROLL
+	for (int i = 0; i < wide; i++)
+		s[i] = _mm512_mul_ps(_mm512_maskz_loadu_ps(
+		    i == wide - 1 ? k : 0xffff, out + 16 * i), set(shrink));
+	for (size_t j = 0; j < n; j++, v += stride) {
+		__m512 pj = set(p[j]);
+
+		UNROLL
+		for (int i = 0; i < wide; i++)
+			s[i] = _mm512_fmadd_ps(pj, cached(type, v,
+			    16 * (size_t)i, i == wide - 1 ? k : 0xffff), s[i]);
+	}
+	UNROLL
+	for (int i = 0; i < wide; i++)
+		_mm512_mask_storeu_ps(out + 16 * i,
+		    i == wide - 1 ? k : 0xffff, s[i]);
+}
+
+KERNEL void
+attend_type(enum kv_type type, const struct attend *a)
+{
+	const size_t size = type == KV_F32 ? 4 : 2;
+	_Alignas(64) float p[KEYS];
+	float m = -INFINITY, l = 0;
+
+	memset(a->out, 0, a->dim_v * sizeof *a->out);
+	for (size_t j0 = 0; j0 < a->n_keys; j0 += KEYS) {
+		size_t n = MIN(KEYS, a->n_keys - j0), i;
+		const uint8_t *v = (const uint8_t *)a->v +
+		    j0 * a->dim_v * size;
+		__m512 top = set(m), e[KEYS / 16];
+		float shrink, old = m;
+
+		for (i = 0; i < n; i += 16) {
+			__m512 s = scores16(type, a, j0 + i, n - i);
+
+			_mm512_store_ps(p + i, s);
+			top = _mm512_mask_max_ps(top, lanes(n - i), s, top);
+		}
+		m = _mm512_reduce_max_ps(top);
+		shrink = k_exp(old - m);
+		for (i = 0; i < KEYS; i += 16) {
+			__mmask16 k = lanes(n > i ? n - i : 0);
+
+			e[i / 16] = _mm512_maskz_mov_ps(k, exp16(_mm512_sub_ps(
+			    _mm512_maskz_loadu_ps(k, p + i), set(m))));
+			_mm512_store_ps(p + i, e[i / 16]);
+		}
+		for (i = 0; i + 16 * WIDE <= a->dim_v; i += 16 * WIDE)
+			add_values(type, WIDE, v + i * size, a->dim_v * size,
+			    p, n, shrink, a->out + i, 0xffff);
+		for (; i + 64 <= a->dim_v; i += 64)
+			add_values(type, 4, v + i * size, a->dim_v * size,
+			    p, n, shrink, a->out + i, 0xffff);
+		for (; i < a->dim_v; i += 16)
+			add_values(type, 1, v + i * size, a->dim_v * size,
+			    p, n, shrink, a->out + i, lanes(a->dim_v - i));
+		/* TREE(64) begins with TREE(32)'s lanes */
+		l = l * shrink + tree32(_mm512_add_ps(e[0], e[2]),
+		    _mm512_add_ps(e[1], e[3]));
+	}
+	for (size_t i = 0; i < a->dim_v; i += 16) {
+		__mmask16 k = lanes(a->dim_v - i);
+
+		_mm512_mask_storeu_ps(a->out + i, k, _mm512_div_ps(
+		    _mm512_maskz_loadu_ps(k, a->out + i), set(l)));
+	}
+}
+
+static void
+attend(const struct attend *a)
+{
+	if (a->type == KV_F32)
+		attend_type(KV_F32, a);
+	else
+		attend_type(KV_F16, a);
+}
+
+/* ---- row operations ---- */
+
+/* SUM32 of the squares of x, or of x. */
+KERNEL float
+sum32(bool squares, const float *x, size_t n)
+{
+	__m512 s[2] = { _mm512_setzero_ps(), _mm512_setzero_ps() };
+
+	for (size_t i = 0; i < n; i += 32) {
+		UNROLL
+		for (size_t h = 0; h < 2; h++) {
+			size_t at = i + 16 * h;
+			__mmask16 k = lanes(n > at ? n - at : 0);
+			__m512 v = _mm512_maskz_loadu_ps(k, x + at);
+
+			s[h] = squares ? _mm512_mask3_fmadd_ps(v, v, s[h], k) :
+			    _mm512_mask_add_ps(s[h], k, s[h], v);
+		}
+	}
+	return tree32(s[0], s[1]);
+}
+
+/* A loop over a row: v is 16 elements of y or fewer, k which of them exist;
+   the statement says what they become. */
+#define EACH(y, n, statement) \
+	for (size_t i = 0; i < (n); i += 16) { \
+		__mmask16 k = lanes((n) - i); \
+		__m512 v = _mm512_maskz_loadu_ps(k, (y) + i); \
+		statement; \
+		_mm512_mask_storeu_ps((y) + i, k, v); \
+	}
+/* The same elements of another row. */
+#define OTHER(x) _mm512_maskz_loadu_ps(k, (x) + i)
+
+static void
+add(float *y, const float *x, size_t n)
+{
+	EACH(y, n, v = _mm512_add_ps(v, OTHER(x)))
+}
+
+static void
+mul(float *y, const float *x, size_t n)
+{
+	EACH(y, n, v = _mm512_mul_ps(v, OTHER(x)))
+}
+
+static void
+scale(float *y, float a, size_t n)
+{
+	EACH(y, n, v = _mm512_mul_ps(v, set(a)))
+}
+
+static void
+axpy(float *y, float a, const float *x, size_t n)
+{
+	EACH(y, n, v = _mm512_fmadd_ps(set(a), OTHER(x), v))
+}
+
+static void
+rms_norm(const float *x, const float *w, size_t n, float eps, float *y)
+{
+	float r = 1 / sqrtf(sum32(true, x, n) / (float)n + eps);
+
+	if (w != NULL)
+		EACH(y, n, v = _mm512_mul_ps(_mm512_mul_ps(OTHER(x), set(r)),
+		    OTHER(w)))
+	else
+		EACH(y, n, v = _mm512_mul_ps(OTHER(x), set(r)))
+}
+
+static void
+layer_norm(const float *x, const float *w, const float *b, size_t n, float eps,
+    float *y)
+{
+	float mean = sum32(false, x, n) / (float)n, r;
+
+	EACH(y, n, v = _mm512_sub_ps(OTHER(x), set(mean)))
+	r = 1 / sqrtf(sum32(true, y, n) / (float)n + eps);
+	scale(y, r, n);
+	if (w != NULL)
+		mul(y, w, n);
+	if (b != NULL)
+		add(y, b, n);
+}
+
+/* VMAXPS keeps its second operand if the first is NaN or no larger. */
+static float
+max(const float *x, size_t n)
+{
+	__m512 top = set(-INFINITY);
+	float m;
+
+	for (size_t i = 0; i < n; i += 16) {
+		__mmask16 k = lanes(n - i);
+
+		top = _mm512_mask_max_ps(top, k, OTHER(x), top);
+	}
+	m = _mm512_reduce_max_ps(top);
+	/* of zeros with both signs, the first */
+	for (size_t i = 0; m == 0 && i < n; i++)
+		if (x[i] == 0)
+			return x[i];
+	return m;
+}
+
+static void
+softmax(float *x, size_t n)
+{
+	float m = max(x, n), l;
+
+	EACH(x, n, v = exp16(_mm512_sub_ps(v, set(m))))
+	l = sum32(false, x, n);
+	EACH(x, n, v = _mm512_div_ps(v, set(l)))
+}
+
+static void
+apply(enum k_fn fn, float *x, size_t n)
+{
+	EACH(x, n, v = apply16(fn, v))
+}
+
+static void
+gate(enum k_fn fn, float *g, const float *u, size_t n)
+{
+	EACH(g, n, v = _mm512_mul_ps(apply16(fn, v), OTHER(u)))
+}
+
+/* Pairs (p, p + half) of one head. */
+static void
+rope_halves(float *x, size_t half, const float *cs, const float *sn)
+{
+	for (size_t i = 0; i < half; i += 16) {
+		__mmask16 k = lanes(half - i);
+		__m512 a = OTHER(x), b = OTHER(x + half);
+		__m512 c = OTHER(cs), s = OTHER(sn);
+
+		_mm512_mask_storeu_ps(x + i, k, _mm512_sub_ps(
+		    _mm512_mul_ps(a, c), _mm512_mul_ps(b, s)));
+		_mm512_mask_storeu_ps(x + half + i, k, _mm512_add_ps(
+		    _mm512_mul_ps(a, s), _mm512_mul_ps(b, c)));
+	}
+}
+
+/* Pairs (2p, 2p + 1): every second element takes the difference. */
+static void
+rope_neighbours(float *x, size_t n_pairs, const float *cs, const float *sn)
+{
+	const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3,
+	    4, 4, 5, 5, 6, 6, 7, 7);
+
+	for (size_t i = 0; i < n_pairs; i += 8) {
+		__mmask16 k = lanes(2 * (n_pairs - i));
+		__mmask8 h = (__mmask8)lanes(MIN(8, n_pairs - i));
+		__m512 v = _mm512_maskz_loadu_ps(k, x + 2 * i), c, s, t;
+
+		c = _mm512_permutexvar_ps(twice, _mm512_castps256_ps512(
+		    _mm256_maskz_loadu_ps(h, cs + i)));
+		s = _mm512_permutexvar_ps(twice, _mm512_castps256_ps512(
+		    _mm256_maskz_loadu_ps(h, sn + i)));
+		t = _mm512_mul_ps(_mm512_permute_ps(v, 0xb1), s);
+		v = _mm512_mul_ps(v, c);
+		v = _mm512_mask_sub_ps(_mm512_add_ps(v, t), 0x5555, v, t);
+		_mm512_mask_storeu_ps(x + 2 * i, k, v);
+	}
+}
+
+static void
+rope(float *x, size_t n_heads, size_t head_dim, size_t n_rot, const float *cs,
+    const float *sn, bool half_split)
+{
+	for (size_t h = 0; h < n_heads; h++, x += head_dim) {
+		if (half_split)
+			rope_halves(x, n_rot / 2, cs, sn);
+		else
+			rope_neighbours(x, n_rot / 2, cs, sn);
+	}
+}
+
+AVX512_END
+
+const struct kernels kernels_avx512 = {
+	.name = "avx512",
+	.runs_here = runs_here,
+	.quantize = quantize,
+	.matmul = matmul,
+	.attend = attend,
+	.kv_store = kv_store,
+	.rms_norm = rms_norm,
+	.layer_norm = layer_norm,
+	.softmax = softmax,
+	.rope = rope,
+	.add = add,
+	.mul = mul,
+	.scale = scale,
+	.axpy = axpy,
+	.apply = apply,
+	.gate = gate,
+	.max = max
+};
+
+#endif

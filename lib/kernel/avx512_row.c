@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products of the AVX-512 set for few columns, as in decoding. The time is that
+ * of reading the weights, so each row is read once, front to back, and fetched
+ * a little ahead. Eight (super-)blocks give eight integer sums in one vector,
+ * which is just what the eight accumulators of the definition take.
+ */
+#if defined(__x86_64__)
+
+#include <string.h>
+
+#include "avx512_unpack.h"
+
+/* Bytes between what is fetched and what is used. */
+#define AHEAD 1536
+/* Columns that meet a row of weights while it is in the nearest cache. */
+#define COLS 4
+/* Groups in the longest row that is handled here. */
+#define GROUPS 160
+/* Elements of a float row widened at once; every type's block divides it. */
+#define PIECE 256
+
+AVX512_BEGIN
+
+/* n bytes, AHEAD of p; beyond the end of the weights this does nothing */
+KERNEL void
+fetch(const uint8_t *p, size_t n)
+{
+	for (size_t i = 0; i < n; i += 64)
+		_mm_prefetch((const void *)(p + AHEAD + i), _MM_HINT_T0);
+}
+
+/* ---- sums across lanes, of integers: any order ---- */
+
+/* In each 128-bit lane: the sums of that lane of a, b, c and d. */
+KERNEL __m512i
+add_lanes(__m512i a, __m512i b, __m512i c, __m512i d)
+{
+	a = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b),
+	    _mm512_unpackhi_epi32(a, b));
+	c = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d),
+	    _mm512_unpackhi_epi32(c, d));
+	return _mm512_add_epi32(_mm512_unpacklo_epi64(a, c),
+	    _mm512_unpackhi_epi64(a, c));
+}
+
+/* Adds the 128-bit lanes 0 and 1, and 2 and 3; each sum is there twice. */
+KERNEL __m512i
+add_lane_pairs(__m512i v)
+{
+	return _mm512_add_epi32(v, _mm512_shuffle_i64x2(v, v, 0xb1));
+}
+
+/* ---- blocks of 32 ---- */
+
+/* Eight activation blocks, laid out for vectors. */
+struct acts {
+	int8_t q[256];
+	float d[8];
+	int32_t sum[8];
+};
+
+static void
+lay_out(struct acts *dst, const struct act_q8 *a, size_t n_blocks)
+{
+	memset(&dst[n_blocks / 8], 0, n_blocks % 8 ? sizeof *dst : 0);
+	for (size_t b = 0; b < n_blocks; b++) {
+		struct acts *g = &dst[b / 8];
+
+		memcpy(g->q + b % 8 * 32, a[b].q, 32);
+		g->d[b % 8] = a[b].d;
+		g->sum[b % 8] = a[b].sum;
+	}
+}
+
+/* The eight sums of products in a group. */
+KERNEL __m256i
+group_sums(uint32_t type, const uint8_t *w, const struct acts *a)
+{
+	const __m512i order = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11,
+	    0, 8, 1, 9, 2, 10, 3, 11);
+	__m512i s[4], v;
+	__m256i isum;
+
+	UNROLL
+	for (int z = 0; z < 4; z++)
+		s[z] = _mm512_dpbusd_epi32(_mm512_setzero_si512(),
+		    codes(type, w, z), _mm512_loadu_si512(a->q + 64 * z));
+	/* a block is two lanes: now 0, 2, 4, 6 are in the lower half */
+	v = add_lane_pairs(add_lanes(s[0], s[1], s[2], s[3]));
+	isum = _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, v));
+	if (code_offset(type) != 0)
+		isum = _mm256_sub_epi32(isum, _mm256_mullo_epi32(
+		    _mm256_set1_epi32(code_offset(type)),
+		    _mm256_loadu_si256((const void *)a->sum)));
+	return isum;
+}
+
+/* Adds a group to the accumulators. */
+KERNEL __m256
+add_group(uint32_t type, const uint8_t *w, const struct acts *a, __m256 acc)
+{
+	__m256 da = _mm256_loadu_ps(a->d);
+
+	acc = _mm256_fmadd_ps(_mm256_mul_ps(scales_small(type, w), da),
+	    _mm256_cvtepi32_ps(group_sums(type, w, a)), acc);
+	if (has_min(type))
+		acc = _mm256_fmadd_ps(_mm256_mul_ps(minima_small(type, w), da),
+		    _mm256_cvtepi32_ps(
+		    _mm256_loadu_si256((const void *)a->sum)), acc);
+	return acc;
+}
+
+/*
+ * A row of blocks of 32. The last ones are copied to a group filled up with
+ * zeros, which change no sum: 0 is added, and no accumulator is ever -0.
+ */
+KERNEL float
+row_small(uint32_t type, const uint8_t *w, const struct acts *a,
+    size_t n_blocks)
+{
+	const size_t bytes = block_bytes(type);
+	uint8_t last[8 * 34] = { 0 };
+	__m256 acc = _mm256_setzero_ps();
+	size_t b;
+
+	for (b = 0; b + 8 <= n_blocks; b += 8, w += 8 * bytes, a++) {
+		fetch(w, 8 * bytes);
+		acc = add_group(type, w, a, acc);
+	}
+	if (b < n_blocks) {
+		memcpy(last, w, (n_blocks - b) * bytes);
+		acc = add_group(type, last, a, acc);
+	}
+	return tree8(acc);
+}
+
+KERNEL void
+rows_small(uint32_t type, const struct matmul *m, size_t r0, size_t r1,
+    const struct acts (*a)[GROUPS], size_t cols, float *y)
+{
+	for (size_t r = r0; r < r1; r++)
+		for (size_t c = 0; c < cols; c++)
+			y[c * m->y_stride + r] = row_small(type,
+			    (const uint8_t *)m->w + r * m->row_bytes, a[c],
+			    m->n_in / 32);
+}
+
+static void
+lay_out_and_multiply(const struct matmul *m, size_t r0, size_t r1)
+{
+	_Alignas(64) struct acts a[COLS][GROUPS];
+
+	for (size_t c0 = 0; c0 < m->n_cols; c0 += COLS) {
+		size_t cols = MIN(COLS, m->n_cols - c0);
+		const uint8_t *x = (const uint8_t *)m->x + c0 * m->x_stride;
+		float *y = m->y + c0 * m->y_stride;
+
+		for (size_t c = 0; c < cols; c++)
+			lay_out(a[c], (const void *)(x + c * m->x_stride),
+			    m->n_in / 32);
+		switch (m->type) {
+#define ROWS(type) \
+		case type: \
+			rows_small(type, m, r0, r1, a, cols, y); \
+			break
+		ROWS(TYPE_Q4_0);
+		ROWS(TYPE_Q4_1);
+		ROWS(TYPE_Q5_0);
+		ROWS(TYPE_Q5_1);
+		ROWS(TYPE_Q8_0);
+		ROWS(TYPE_IQ4_NL);
+		ROWS(TYPE_MXFP4);
+#undef ROWS
+		}
+	}
+}
+
+/* ---- super-blocks ---- */
+
+/*
+ * A super-block's sum of scaled products in the lower eight lanes, and that of
+ * the minima (or of the offset) in the upper eight, both to be added up.
+ */
+KERNEL __m512i
+super_sums(uint32_t type, const uint8_t *w, const struct act_q8k *a)
+{
+	const __m512i spread = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1,
+	    2, 2, 2, 2, 3, 3, 3, 3);
+	__m512i s = _mm512_setzero_si512(), scales;
+	__m256i min, isum;
+
+	scales = _mm512_cvtepi16_epi32(factors(type, w, &min));
+	UNROLL
+	for (int z = 0; z < 4; z++) {
+		__m512i dot, scale;
+
+		dot = _mm512_dpbusd_epi32(_mm512_setzero_si512(),
+		    codes(type, w, z), _mm512_loadu_si512(a->q + 64 * z));
+		scale = _mm512_permutexvar_epi32(_mm512_add_epi32(spread,
+		    _mm512_set1_epi32(4 * z)), scales);
+		s = _mm512_add_epi32(s, _mm512_mullo_epi32(dot, scale));
+	}
+	isum = _mm256_add_epi32(_mm512_castsi512_si256(s),
+	    _mm512_extracti64x4_epi64(s, 1));
+	min = _mm256_madd_epi16(min,
+	    _mm256_loadu_si256((const void *)a->sum));
+	return _mm512_inserti64x4(_mm512_castsi256_si512(isum), min, 1);
+}
+
+/* Adds eight super-blocks, whose sums and factors are given, to acc. */
+KERNEL __m256
+add_supers(uint32_t type, const __m512i *s, const uint16_t *d,
+    const uint16_t *m, const float *a, __m256 acc)
+{
+	__m512i lo = add_lane_pairs(add_lanes(s[0], s[1], s[2], s[3]));
+	__m512i hi = add_lane_pairs(add_lanes(s[4], s[5], s[6], s[7]));
+	__m512i both = _mm512_shuffle_i64x2(lo, hi, 0x88);	/* i m i m */
+	__m256i isum, msum;
+	__m256 da = _mm256_loadu_ps(a);
+
+	both = _mm512_shuffle_i64x2(both, both, 0xd8);		/* i i m m */
+	isum = _mm512_castsi512_si256(both);
+	msum = _mm512_extracti64x4_epi64(both, 1);
+	if (!has_min(type))
+		isum = _mm256_add_epi32(isum, msum);
+	acc = _mm256_fmadd_ps(_mm256_mul_ps(
+	    halves8(_mm_loadu_si128((const void *)d)), da),
+	    _mm256_cvtepi32_ps(isum), acc);
+	if (has_min(type)) {
+		/* -dmin: a NaN's sign is nobody's business */
+		__m256 dm = _mm256_xor_ps(_mm256_set1_ps(-0.0f),
+		    halves8(_mm_loadu_si128((const void *)m)));
+
+		acc = _mm256_fmadd_ps(_mm256_mul_ps(dm, da),
+		    _mm256_cvtepi32_ps(msum), acc);
+	}
+	return acc;
+}
+
+KERNEL float
+row_super(uint32_t type, const uint8_t *w, const struct act_q8k *a, size_t n)
+{
+	const size_t bytes = block_bytes(type);
+	__m256 acc = _mm256_setzero_ps();
+
+	for (size_t b = 0; b < n; b += 8) {
+		__m512i s[8];
+		uint16_t d[8], m[8];
+		float da[8];
+		size_t i, k = MIN(8, n - b);
+
+		for (i = 0; i < k; i++, w += bytes, a++) {
+			fetch(w, bytes);
+			s[i] = super_sums(type, w, a);
+			d[i] = scale_bits(type, w);
+			m[i] = min_bits(type, w);
+			da[i] = a->d;
+		}
+		for (; i < 8; i++) {
+			s[i] = _mm512_setzero_si512();
+			d[i] = m[i] = 0;
+			da[i] = 0;
+		}
+		acc = add_supers(type, s, d, m, da, acc);
+	}
+	return tree8(acc);
+}
+
+KERNEL void
+rows_super(uint32_t type, const struct matmul *m, size_t r0, size_t r1)
+{
+	for (size_t c0 = 0; c0 < m->n_cols; c0 += COLS) {
+		size_t cols = MIN(COLS, m->n_cols - c0);
+		const uint8_t *x = (const uint8_t *)m->x + c0 * m->x_stride;
+		float *y = m->y + c0 * m->y_stride;
+
+		for (size_t r = r0; r < r1; r++)
+			for (size_t c = 0; c < cols; c++)
+				y[c * m->y_stride + r] = row_super(type,
+				    (const uint8_t *)m->w + r * m->row_bytes,
+				    (const void *)(x + c * m->x_stride),
+				    m->n_in / 256);
+	}
+}
+
+/* ---- float weights ---- */
+
+void
+avx512_widen(uint32_t type, const uint8_t *w, size_t at, size_t n, float *dst)
+{
+	const struct pico_type *t;
+
+	switch (type) {
+	case TYPE_F32:
+		memcpy(dst, w + 4 * at, 4 * n);
+		break;
+	case TYPE_F16:
+		for (size_t i = 0; i < n; i += 16)
+			_mm512_mask_storeu_ps(dst + i, lanes(n - i),
+			    _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(
+			    lanes(n - i), w + 2 * (at + i))));
+		break;
+	case TYPE_BF16:
+		for (size_t i = 0; i < n; i += 16)
+			_mm512_mask_storeu_ps(dst + i, lanes(n - i),
+			    bfloats(_mm256_maskz_loadu_epi16(
+			    lanes(n - i), w + 2 * (at + i))));
+		break;
+	default:
+		t = pico_type(type);
+		(void)pico_dequantize(type, w + at / t->block * t->bytes, dst,
+		    n);
+	}
+}
+
+/* 16 weights from element i of a row on */
+KERNEL __m512
+load16(uint32_t type, const uint8_t *w, size_t i)
+{
+	switch (type) {
+	case TYPE_F16:
+		return halves(w + 2 * i);
+	case TYPE_BF16:
+		return bfloats(_mm256_loadu_si256((const void *)(w + 2 * i)));
+	default:
+		return _mm512_loadu_ps(w + 4 * i);
+	}
+}
+
+/* The first n of 16 weights; the others are not touched. */
+KERNEL __m512
+load_few(uint32_t type, const uint8_t *w, size_t i, __mmask16 n)
+{
+	switch (type) {
+	case TYPE_F16:
+		return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(n, w + 2 * i));
+	case TYPE_BF16:
+		return bfloats(_mm256_maskz_loadu_epi16(n, w + 2 * i));
+	default:
+		return _mm512_maskz_loadu_ps(n, w + 4 * i);
+	}
+}
+
+/* Adds n products to the partial sums lo (0..15) and hi (16..31) of SUM32;
+   masked at the end, since even adding 0 would turn a -0 into 0. */
+KERNEL void
+dot_add(uint32_t type, const uint8_t *w, const float *x, size_t n, __m512 *lo,
+    __m512 *hi)
+{
+	size_t i;
+
+	for (i = 0; i + 32 <= n; i += 32) {
+		if (type != TYPE_F32 || i % 64 == 0)
+			_mm_prefetch((const void *)(w + AHEAD +
+			    i * (type == TYPE_F32 ? 4 : 2)), _MM_HINT_T0);
+		*lo = _mm512_fmadd_ps(load16(type, w, i),
+		    _mm512_loadu_ps(x + i), *lo);
+		*hi = _mm512_fmadd_ps(load16(type, w, i + 16),
+		    _mm512_loadu_ps(x + i + 16), *hi);
+	}
+	if (i < n) {
+		__mmask16 k = lanes(n - i);
+
+		*lo = _mm512_mask3_fmadd_ps(load_few(type, w, i, k),
+		    _mm512_maskz_loadu_ps(k, x + i), *lo, k);
+	}
+	if (i + 16 < n) {
+		__mmask16 k = lanes(n - i - 16);
+
+		*hi = _mm512_mask3_fmadd_ps(load_few(type, w, i + 16, k),
+		    _mm512_maskz_loadu_ps(k, x + i + 16), *hi, k);
+	}
+}
+
+KERNEL void
+rows_float(uint32_t type, const struct matmul *m, size_t r0, size_t r1)
+{
+	for (size_t r = r0; r < r1; r++) {
+		const uint8_t *w = (const uint8_t *)m->w + r * m->row_bytes;
+
+		for (size_t c = 0; c < m->n_cols; c++) {
+			__m512 lo = _mm512_setzero_ps(), hi = lo;
+
+			dot_add(type, w, (const void *)((const uint8_t *)m->x +
+			    c * m->x_stride), m->n_in, &lo, &hi);
+			m->y[c * m->y_stride + r] = tree32(lo, hi);
+		}
+	}
+}
+
+/* Types without a kernel of their own: made float a piece at a time. */
+static void
+rows_other(const struct matmul *m, size_t r0, size_t r1)
+{
+	float buf[PIECE];
+
+	for (size_t c0 = 0; c0 < m->n_cols; c0 += COLS) {
+		size_t cols = MIN(COLS, m->n_cols - c0);
+		const uint8_t *x = (const uint8_t *)m->x + c0 * m->x_stride;
+		float *y = m->y + c0 * m->y_stride;
+
+		for (size_t r = r0; r < r1; r++) {
+			const uint8_t *w = (const uint8_t *)m->w +
+			    r * m->row_bytes;
+			__m512 lo[COLS], hi[COLS];
+
+			for (size_t c = 0; c < COLS; c++)
+				lo[c] = hi[c] = _mm512_setzero_ps();
+			for (size_t i = 0; i < m->n_in; i += PIECE) {
+				size_t n = MIN(PIECE, m->n_in - i);
+
+				avx512_widen(m->type, w, i, n, buf);
+				for (size_t c = 0; c < cols; c++)
+					dot_add(TYPE_F32, (const void *)buf,
+					    (const float *)(const void *)(x +
+					    c * m->x_stride) + i, n, &lo[c],
+					    &hi[c]);
+			}
+			for (size_t c = 0; c < cols; c++)
+				y[c * m->y_stride + r] = tree32(lo[c], hi[c]);
+		}
+	}
+}
+
+/* ---- the choice ---- */
+
+void
+avx512_rows(const struct matmul *m, size_t r0, size_t r1)
+{
+	switch (m->type) {
+#define ROWS(kind, type) \
+	case type: \
+		rows_##kind(type, m, r0, r1); \
+		break
+	ROWS(super, TYPE_Q2_K);
+	ROWS(super, TYPE_Q3_K);
+	ROWS(super, TYPE_Q4_K);
+	ROWS(super, TYPE_Q5_K);
+	ROWS(super, TYPE_Q6_K);
+	ROWS(super, TYPE_IQ4_XS);
+	ROWS(float, TYPE_F32);
+	ROWS(float, TYPE_F16);
+	ROWS(float, TYPE_BF16);
+#undef ROWS
+	default:
+		if (kernel_act_kind(m->type) == ACT_F32)
+			rows_other(m, r0, r1);
+		else if (m->n_in <= (size_t)256 * GROUPS)
+			lay_out_and_multiply(m, r0, r1);
+		else
+			kernels_scalar.matmul(m, r0, r1);
+	}
+}
+
+AVX512_END
+
+#endif

@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products of the AVX-512 set for many columns, as in prompts and batches: some
+ * rows are unpacked once and meet all columns from the nearest caches. The time
+ * is that of the multiply-adds.
+ */
+#if defined(__x86_64__)
+
+#include <string.h>
+
+#include "avx512_unpack.h"
+
+/* Columns with accumulators at a time. */
+#define COLS 256
+#define COLS_FLOAT 126
+/* Tiles, one below the other, that meet an activation in a register. */
+#define TILES 2
+/* Groups of a row that are unpacked at a time: the accumulators need not go to
+   the second cache and back for each, and the weights stay in the first. */
+#define GROUPS 2
+/* Columns that meet a weight in a register. */
+#define WIDE 8
+/* Elements of float rows widened at a time; every type's block divides it. */
+#define PIECE 512
+/* Rows and columns of a block of float sums in registers. */
+#define ROWS_FLOAT 8
+#define WIDE_FLOAT 3
+
+/*
+ * TILE rows of a group. A vector of weights has four consecutive codes of each
+ * row, one of scales or minima has one or two numbers of each.
+ */
+struct tile {
+	__m512i w[64];
+	__m512i scale[16];	/* super-block: of the sixteenths */
+	__m512i min[8];		/* super-block: pairs of int16, likewise */
+	__m512 d[8], m[8];	/* of the blocks; super-block: one */
+};
+
+/* The eight accumulators of each row and a column. */
+struct sums {
+	__m512 v[TILES][8];
+};
+
+struct work {
+	union {
+		struct sums acc[COLS];
+		/* partial sums */
+		float sum[COLS_FLOAT][TILE][32];
+	};
+	union {
+		struct tile tile[TILES][GROUPS];
+		float row[TILE][PIECE];
+	};
+};
+
+AVX512_BEGIN
+
+/* ---- unpacking ---- */
+
+/* 16 bytes of each of 16 rows: vector i gets the i-th four of each. */
+KERNEL void
+turn(const uint8_t *src, size_t stride, __m512i *dst)
+{
+	__m512i r[4], a, b, c, d;
+
+	/* lane l of r[j] is row 4l + j */
+	UNROLL
+	for (int j = 0; j < 4; j++) {
+		const uint8_t *p = src + (size_t)j * stride;
+
+		r[j] = _mm512_castsi128_si512(
+		    _mm_loadu_si128((const void *)p));
+		r[j] = _mm512_inserti32x4(r[j],
+		    _mm_loadu_si128((const void *)(p + 4 * stride)), 1);
+		r[j] = _mm512_inserti32x4(r[j],
+		    _mm_loadu_si128((const void *)(p + 8 * stride)), 2);
+		r[j] = _mm512_inserti32x4(r[j],
+		    _mm_loadu_si128((const void *)(p + 12 * stride)), 3);
+	}
+	a = _mm512_unpacklo_epi32(r[0], r[1]);
+	b = _mm512_unpackhi_epi32(r[0], r[1]);
+	c = _mm512_unpacklo_epi32(r[2], r[3]);
+	d = _mm512_unpackhi_epi32(r[2], r[3]);
+	dst[0] = _mm512_unpacklo_epi64(a, c);
+	dst[1] = _mm512_unpackhi_epi64(a, c);
+	dst[2] = _mm512_unpacklo_epi64(b, d);
+	dst[3] = _mm512_unpackhi_epi64(b, d);
+}
+
+/* A group of each of TILE rows; `bytes` of each are there, the rest of a group
+   of small blocks counts as zeros. */
+KERNEL void
+unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
+    struct tile *t)
+{
+	const bool super = kernel_act_kind(type) == ACT_Q8K;
+	const size_t whole = block_bytes(type) * (super ? 1 : 8);
+	_Alignas(64) uint8_t q[TILE][256];
+	_Alignas(64) float d[TILE][8], m[TILE][8];
+	_Alignas(64) int16_t scale[TILE][16], min[TILE][16];
+	_Alignas(64) uint16_t dh[TILE], mh[TILE];
+
+	for (size_t r = 0; r < TILE; r++) {
+		const uint8_t *p = w + r * stride;
+		uint8_t part[8 * 34] = { 0 };
+		__m256i mn;
+
+		for (size_t i = 0; i < whole; i += 64)
+			_mm_prefetch((const void *)(p + GROUPS * whole + i),
+			    _MM_HINT_T0);
+		if (bytes < whole) {
+			memcpy(part, p, bytes);
+			p = part;
+		}
+		UNROLL
+		for (int z = 0; z < 4; z++)
+			_mm512_store_si512(&q[r][64 * z], codes(type, p, z));
+		if (super) {
+			_mm256_store_si256((void *)scale[r],
+			    factors(type, p, &mn));
+			_mm256_store_si256((void *)min[r], mn);
+			dh[r] = scale_bits(type, p);
+			mh[r] = min_bits(type, p);
+		} else {
+			_mm256_store_ps(d[r], scales_small(type, p));
+			if (has_min(type))
+				_mm256_store_ps(m[r], minima_small(type, p));
+		}
+	}
+	for (int i = 0; i < 16; i++)
+		turn(&q[0][16 * i], sizeof q[0], t->w + 4 * i);
+	for (int i = 0; super && i < 2; i++) {
+		__m512i pair[4];
+
+		turn((uint8_t *)&min[0][8 * i], sizeof min[0], t->min + 4 * i);
+		turn((uint8_t *)&scale[0][8 * i], sizeof scale[0], pair);
+		for (int j = 0; j < 4; j++) {
+			t->scale[8 * i + 2 * j] = _mm512_srai_epi32(
+			    _mm512_slli_epi32(pair[j], 16), 16);
+			t->scale[8 * i + 2 * j + 1] =
+			    _mm512_srai_epi32(pair[j], 16);
+		}
+	}
+	if (super) {
+		t->d[0] = halves(dh);
+		t->m[0] = _mm512_xor_ps(_mm512_set1_ps(-0.0f), halves(mh));
+	}
+	for (int i = 0; !super && i < 2; i++) {
+		turn((uint8_t *)&d[0][4 * i], sizeof d[0],
+		    (__m512i *)t->d + 4 * i);
+		if (has_min(type))
+			turn((uint8_t *)&m[0][4 * i], sizeof m[0],
+			    (__m512i *)t->m + 4 * i);
+	}
+}
+
+static void
+unpack_tile(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
+    struct tile *t)
+{
+	switch (type) {
+#define UNPACK(type) \
+	case type: \
+		unpack(type, w, stride, bytes, t); \
+		break
+	UNPACK(TYPE_Q4_0);
+	UNPACK(TYPE_Q4_1);
+	UNPACK(TYPE_Q5_0);
+	UNPACK(TYPE_Q5_1);
+	UNPACK(TYPE_Q8_0);
+	UNPACK(TYPE_IQ4_NL);
+	UNPACK(TYPE_MXFP4);
+	UNPACK(TYPE_Q2_K);
+	UNPACK(TYPE_Q3_K);
+	UNPACK(TYPE_Q4_K);
+	UNPACK(TYPE_Q5_K);
+	UNPACK(TYPE_Q6_K);
+	UNPACK(TYPE_IQ4_XS);
+#undef UNPACK
+	}
+}
+
+/* ---- multiplying ---- */
+
+/* What is done with an unpacked group, of all that types differ in. */
+struct shape {
+	bool super, min;	/* a super-block; there are minima */
+	int fours;		/* codes with one scale, by four */
+};
+
+/* Four activation codes, or two sums, for all rows. */
+KERNEL __m512i
+bytes4(const void *p)
+{
+	return _mm512_set1_epi32((int32_t)get_u32(p));
+}
+
+/* s += the products of `fours` * 4 codes, from w[at] and q + 4 * at on, of n
+   columns and `tiles` tiles */
+KERNEL void
+dot_codes(int fours, int tiles, int n, const struct tile *const *t,
+    const int8_t *const *q, size_t w_at, size_t q_at, __m512i (*s)[WIDE])
+{
+	UNROLL
+	for (int i = 0; i < fours; i++) {
+		__m512i w[TILES];
+
+		UNROLL
+		for (int k = 0; k < tiles; k++)
+			w[k] = t[k]->w[w_at + (size_t)i];
+		UNROLL
+		for (int c = 0; c < n; c++) {
+			__m512i v = bytes4(q[c] + q_at + 4 * (size_t)i);
+
+			UNROLL
+			for (int k = 0; k < tiles; k++)
+				s[k][c] = _mm512_dpbusd_epi32(s[k][c], w[k],
+				    v);
+		}
+	}
+}
+
+/*
+ * A super-block b of some tiles with n columns x, of which those after `last`
+ * are the same again. Sums stay below 2^31: a scale times its codes and
+ * activations is at most 32 * 16 * 241 * 127.
+ */
+KERNEL void
+multiply_super(struct shape shape, int tiles, int n,
+    const struct tile *const *t, size_t b, const uint8_t *x, size_t x_stride,
+    size_t last, struct sums *acc)
+{
+	const struct act_q8k *a[WIDE];
+	const int8_t *q[WIDE];
+	__m512i isum[TILES][WIDE], msum[TILES][WIDE];
+
+	UNROLL
+	for (int c = 0; c < n; c++) {
+		a[c] = (const struct act_q8k *)(const void *)(x +
+		    MIN((size_t)c, last) * x_stride) + b;
+		q[c] = a[c]->q;
+		UNROLL
+		for (int k = 0; k < tiles; k++)
+			isum[k][c] = msum[k][c] = _mm512_setzero_si512();
+	}
+	for (int j = 0; j < 64; j += shape.fours) {
+		__m512i s[TILES][WIDE];
+
+		UNROLL
+		for (int k = 0; k < tiles; k++) {
+			UNROLL
+			for (int c = 0; c < n; c++)
+				s[k][c] = _mm512_setzero_si512();
+		}
+		dot_codes(shape.fours, tiles, n, t, q, (size_t)j,
+		    4 * (size_t)j, s);
+		UNROLL
+		for (int k = 0; k < tiles; k++) {
+			UNROLL
+			for (int c = 0; c < n; c++)
+				isum[k][c] = _mm512_add_epi32(isum[k][c],
+				    _mm512_mullo_epi32(s[k][c],
+				    t[k]->scale[j / 4]));
+		}
+	}
+	for (int i = 0; i < 8; i++) {
+		UNROLL
+		for (int c = 0; c < n; c++) {
+			__m512i v = bytes4(a[c]->sum + 2 * i);
+
+			UNROLL
+			for (int k = 0; k < tiles; k++)
+				msum[k][c] = _mm512_dpwssd_epi32(msum[k][c],
+				    t[k]->min[i], v);
+		}
+	}
+	UNROLL
+	for (int c = 0; c < n; c++) {
+		__m512 da = _mm512_set1_ps(a[c]->d);
+
+		UNROLL
+		for (int k = 0; k < tiles; k++) {
+			__m512 v = acc[c].v[k][b % 8];
+			__m512i i = isum[k][c], m = msum[k][c];
+
+			if (!shape.min)
+				i = _mm512_add_epi32(i, m);
+			v = _mm512_fmadd_ps(_mm512_mul_ps(t[k]->d[0], da),
+			    _mm512_cvtepi32_ps(i), v);
+			if (shape.min)
+				v = _mm512_fmadd_ps(
+				    _mm512_mul_ps(t[k]->m[0], da),
+				    _mm512_cvtepi32_ps(m), v);
+			acc[c].v[k][b % 8] = v;
+		}
+	}
+}
+
+/* The same for `blocks` small blocks from b on. */
+KERNEL void
+multiply_small(struct shape shape, int tiles, int n,
+    const struct tile *const *t, size_t b, size_t blocks, __m512i offset,
+    const uint8_t *x, size_t x_stride, size_t last, struct sums *acc)
+{
+	for (size_t i = 0; i < blocks; i++) {
+		const struct act_q8 *a[WIDE];
+		const int8_t *q[WIDE];
+		__m512i s[TILES][WIDE];
+
+		UNROLL
+		for (int c = 0; c < n; c++) {
+			__m512i sum;
+
+			a[c] = (const struct act_q8 *)(const void *)(x +
+			    MIN((size_t)c, last) * x_stride) + b + i;
+			q[c] = a[c]->q;
+			/* -offset times the sum, which fits in 16 bits */
+			sum = _mm512_dpwssd_epi32(_mm512_setzero_si512(),
+			    offset, bytes4(&a[c]->sum));
+			UNROLL
+			for (int k = 0; k < tiles; k++)
+				s[k][c] = sum;
+		}
+		dot_codes(8, tiles, n, t, q, 8 * i, 0, s);
+		UNROLL
+		for (int c = 0; c < n; c++) {
+			__m512 da = _mm512_set1_ps(a[c]->d);
+
+			UNROLL
+			for (int k = 0; k < tiles; k++) {
+				__m512 v = acc[c].v[k][i];
+
+				v = _mm512_fmadd_ps(
+				    _mm512_mul_ps(t[k]->d[i], da),
+				    _mm512_cvtepi32_ps(s[k][c]), v);
+				if (shape.min)
+					v = _mm512_fmadd_ps(
+					    _mm512_mul_ps(t[k]->m[i], da),
+					    _mm512_cvtepi32_ps(
+					    bytes4(&a[c]->sum)), v);
+				acc[c].v[k][i] = v;
+			}
+		}
+	}
+}
+
+/* n_groups groups from number g on, with all columns */
+KERNEL void
+multiply_columns(struct shape shape, int tiles, const struct matmul *m,
+    struct work *k, size_t g, size_t n_groups, const uint8_t *x, size_t cols)
+{
+	const __m512i offset = _mm512_set1_epi32(-code_offset(m->type) &
+	    0xffff);
+
+	for (size_t c = 0; c < cols; c += WIDE, x += WIDE * m->x_stride) {
+		size_t last = cols - c - 1;
+
+		for (size_t i = 0; i < n_groups; i++) {
+			const struct tile *t[TILES] = { &k->tile[0][i],
+			    &k->tile[1][i] };
+			size_t blocks = MIN(8, m->n_in / 32 - 8 * (g + i));
+
+#define MULTIPLY(n) \
+			if (shape.super) \
+				multiply_super(shape, tiles, n, t, g + i, x, \
+				    m->x_stride, last, &k->acc[c]); \
+			else \
+				multiply_small(shape, tiles, n, t, \
+				    8 * (g + i), blocks, offset, x, \
+				    m->x_stride, last, &k->acc[c])
+			if (last < 4)
+				MULTIPLY(4);
+			else
+				MULTIPLY(WIDE);
+#undef MULTIPLY
+		}
+	}
+}
+
+/* TREE(8) of vectors */
+static __m512
+tree_rows(const __m512 *s)
+{
+	return _mm512_add_ps(
+	    _mm512_add_ps(_mm512_add_ps(s[0], s[4]),
+	    _mm512_add_ps(s[2], s[6])),
+	    _mm512_add_ps(_mm512_add_ps(s[1], s[5]),
+	    _mm512_add_ps(s[3], s[7])));
+}
+
+/* Some tiles, one below the other, with up to COLS columns. */
+KERNEL void
+multiply_tiles(struct shape shape, int tiles, struct work *k,
+    const struct matmul *m, const uint8_t *w, const uint8_t *x, size_t cols,
+    float *y)
+{
+	const struct pico_type *type = pico_type(m->type);
+	size_t group = type->bytes * (256 / type->block);
+	size_t n_groups = (m->n_in + 255) / 256;
+
+	memset(k->acc, 0, (cols + WIDE - 1) / WIDE * WIDE * sizeof *k->acc);
+	for (size_t g = 0; g < n_groups; g += GROUPS) {
+		size_t n = MIN(GROUPS, n_groups - g);
+
+		for (size_t i = 0; i < n; i++)
+			for (int t = 0; t < tiles; t++)
+				unpack_tile(m->type, w + (g + i) * group +
+				    (size_t)(t * TILE) * m->row_bytes,
+				    m->row_bytes,
+				    m->n_in / type->block * type->bytes -
+				    (g + i) * group, &k->tile[t][i]);
+		multiply_columns(shape, tiles, m, k, g, n, x, cols);
+	}
+	for (size_t c = 0; c < cols; c++)
+		for (int t = 0; t < tiles; t++)
+			_mm512_storeu_ps(y + c * m->y_stride + t * TILE,
+			    tree_rows(k->acc[c].v[t]));
+}
+
+/* ---- float weights ---- */
+
+/* A vector that stays in a register, though it could be read again and again:
+   reading is what limits these loops. */
+KERNEL __m512
+kept(const float *p)
+{
+	__m512 v = _mm512_load_ps(p);
+
+	__asm__("" : "+v"(v));
+	return v;
+}
+
+/* s += products of 16 elements, those of k, of ROWS_FLOAT rows and WIDE_FLOAT
+   columns from number i on */
+KERNEL void
+dot_floats(float (*row)[PIECE], const float *const *x, size_t i, bool all,
+    __mmask16 k, __m512 (*s)[WIDE_FLOAT])
+{
+	__m512 v[WIDE_FLOAT];
+
+	UNROLL
+	for (int c = 0; c < WIDE_FLOAT; c++)
+		v[c] = all ? _mm512_loadu_ps(x[c] + i) :
+		    _mm512_maskz_loadu_ps(k, x[c] + i);
+	UNROLL
+	for (int r = 0; r < ROWS_FLOAT; r++) {
+		__m512 w = kept(row[r] + i);
+
+		/* 0 is not added: it would turn a -0 into 0 */
+		UNROLL
+		for (int c = 0; c < WIDE_FLOAT; c++)
+			s[r][c] = all ? _mm512_fmadd_ps(w, v[c], s[r][c]) :
+			    _mm512_mask3_fmadd_ps(w, v[c], s[r][c], k);
+	}
+}
+
+/*
+ * n elements of ROWS_FLOAT rows with WIDE_FLOAT columns, whose partial sums are
+ * TILE rows apart; of every 32 only the 16 from number `half` on. The others
+ * and their sums are a case of their own: so more rows and columns fit in the
+ * registers.
+ */
+KERNEL void
+multiply_float(float (*row)[PIECE], size_t n, const float *const *x,
+    size_t half, float (*sum)[32])
+{
+	__m512 s[ROWS_FLOAT][WIDE_FLOAT];
+	size_t i;
+
+	UNROLL
+	for (int r = 0; r < ROWS_FLOAT; r++) {
+		UNROLL
+		for (int c = 0; c < WIDE_FLOAT; c++)
+			s[r][c] = _mm512_load_ps(sum[TILE * c + r] + half);
+	}
+	for (i = half; i + 16 <= n; i += 32)
+		dot_floats(row, x, i, true, 0xffff, s);
+	if (i < n)
+		dot_floats(row, x, i, false, lanes(n - i), s);
+	UNROLL
+	for (int r = 0; r < ROWS_FLOAT; r++) {
+		UNROLL
+		for (int c = 0; c < WIDE_FLOAT; c++)
+			_mm512_store_ps(sum[TILE * c + r] + half, s[r][c]);
+	}
+}
+
+/* TILE rows with up to COLS_FLOAT columns, one piece of the rows after the
+   other. */
+static void
+tile_float(struct work *k, const struct matmul *m, const uint8_t *w,
+    const uint8_t *x, size_t cols, float *y)
+{
+	memset(k->sum, 0, (cols + WIDE_FLOAT - 1) / WIDE_FLOAT * WIDE_FLOAT *
+	    sizeof *k->sum);
+	for (size_t i = 0; i < m->n_in; i += PIECE) {
+		size_t n = MIN(PIECE, m->n_in - i);
+
+		for (size_t r = 0; r < TILE; r++)
+			avx512_widen(m->type, w + r * m->row_bytes, i, n,
+			    k->row[r]);
+		for (size_t c = 0; c < cols; c += WIDE_FLOAT) {
+			const float *xc[WIDE_FLOAT];
+
+			/* the last one again in place of what is missing */
+			for (size_t j = 0; j < WIDE_FLOAT; j++)
+				xc[j] = (const float *)(const void *)(x +
+				    MIN(c + j, cols - 1) * m->x_stride) + i;
+			for (size_t r = 0; r < TILE; r += ROWS_FLOAT)
+				for (size_t half = 0; half < 32; half += 16)
+					multiply_float(k->row + r, n, xc, half,
+					    k->sum[c] + r);
+		}
+	}
+	for (size_t c = 0; c < cols; c++) {
+		__m512 s[TILE];
+
+		UNROLL
+		for (size_t r = 0; r < TILE; r++)
+			s[r] = _mm512_add_ps(_mm512_load_ps(k->sum[c][r]),
+			    _mm512_load_ps(k->sum[c][r] + 16));
+		_mm512_storeu_ps(y + c * m->y_stride, tree16(s));
+	}
+}
+
+/* ---- the choice ---- */
+
+/* `tiles` tiles with up to COLS or COLS_FLOAT columns. */
+KERNEL void
+multiply(int tiles, struct work *k, const struct matmul *m, const uint8_t *w,
+    const uint8_t *x, size_t cols, float *y)
+{
+	const struct shape small = { false, false, 8 };
+	const struct shape small_min = { false, true, 8 };
+	const struct shape super32 = { true, false, 8 };
+	const struct shape super32_min = { true, true, 8 };
+	const struct shape super16 = { true, false, 4 };
+	const struct shape super16_min = { true, true, 4 };
+
+	switch (m->type) {
+	case TYPE_Q4_0: case TYPE_Q5_0: case TYPE_Q8_0: case TYPE_IQ4_NL:
+	case TYPE_MXFP4:
+		multiply_tiles(small, tiles, k, m, w, x, cols, y);
+		break;
+	case TYPE_Q4_1: case TYPE_Q5_1:
+		multiply_tiles(small_min, tiles, k, m, w, x, cols, y);
+		break;
+	case TYPE_IQ4_XS:
+		multiply_tiles(super32, tiles, k, m, w, x, cols, y);
+		break;
+	case TYPE_Q4_K: case TYPE_Q5_K:
+		multiply_tiles(super32_min, tiles, k, m, w, x, cols, y);
+		break;
+	case TYPE_Q3_K: case TYPE_Q6_K:
+		multiply_tiles(super16, tiles, k, m, w, x, cols, y);
+		break;
+	case TYPE_Q2_K:
+		multiply_tiles(super16_min, tiles, k, m, w, x, cols, y);
+		break;
+	default:
+		tile_float(k, m, w, x, cols, y);
+	}
+}
+
+void
+avx512_tiles(const struct matmul *m, size_t r0, size_t r1)
+{
+	bool floats = kernel_act_kind(m->type) == ACT_F32;
+	size_t at_once = floats ? COLS_FLOAT : COLS, tiles;
+	_Alignas(64) struct work k;
+
+	for (size_t r = r0; r < r1; r += tiles * TILE) {
+		const uint8_t *w = (const uint8_t *)m->w + r * m->row_bytes;
+
+		tiles = !floats && r1 - r >= TILES * TILE ? TILES : 1;
+		for (size_t c = 0; c < m->n_cols; c += at_once) {
+			size_t cols = MIN(at_once, m->n_cols - c);
+			const uint8_t *x = (const uint8_t *)m->x +
+			    c * m->x_stride;
+			float *y = m->y + c * m->y_stride + r;
+
+			if (tiles == TILES)
+				multiply(TILES, &k, m, w, x, cols, y);
+			else
+				multiply(1, &k, m, w, x, cols, y);
+		}
+	}
+}
+
+AVX512_END
+
+#endif

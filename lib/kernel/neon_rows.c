@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * NEON: attention, activations and all that goes element by element. What does
+ * not fill a vector at the end of a row is left to scalar code.
+ */
+#ifdef __aarch64__
+
+#include <float.h>
+
+#include "neon.h"
+
+/* Keys in a block of attention. */
+#define KEYS 64
+
+/* ---- elementary functions, as in func.c ---- */
+
+static inline float32x4_t
+splat(float x)
+{
+	return vdupq_n_f32(x);
+}
+
+/* 2^n from the low bits of n */
+static inline float32x4_t
+pow2_v(uint32x4_t n)
+{
+	return vreinterpretq_f32_u32(vshlq_n_u32(
+	    vaddq_u32(n, vdupq_n_u32(127)), 23));
+}
+
+static inline float32x4_t
+exp_v(float32x4_t x)
+{
+	const float32x4_t round = splat(0x1.8p23f);
+	float32x4_t t, n, r, p;
+	uint32x4_t k, half;
+
+	/* both keep NaN, as the comparisons of k_exp() do */
+	x = vminq_f32(x, splat(89));
+	x = vmaxq_f32(x, splat(-104));
+	t = vfmaq_f32(round, x, splat(0x1.715476p+0f));
+	n = vsubq_f32(t, round);
+	k = vsubq_u32(vreinterpretq_u32_f32(t), vreinterpretq_u32_f32(round));
+	r = vfmaq_f32(x, n, splat(-0x1.62e43p-1f));
+	r = vfmaq_f32(r, n, splat(0x1.05c61p-29f));
+	p = splat(0x1.6d1254p-10f);
+	p = vfmaq_f32(splat(0x1.120cbap-7f), p, r);
+	p = vfmaq_f32(splat(0x1.555518p-5f), p, r);
+	p = vfmaq_f32(splat(0x1.5554dcp-3f), p, r);
+	p = vfmaq_f32(splat(0x1p-1f), p, r);
+	p = vaddq_f32(splat(1), vfmaq_f32(r, vmulq_f32(r, r), p));
+	half = vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(k), 1));
+	return vmulq_f32(vmulq_f32(p, pow2_v(half)),
+	    pow2_v(vsubq_u32(k, half)));
+}
+
+/* c[0] x^(n-1) + ... + c[n-1] by fma, highest power first */
+static inline float32x4_t
+horner(const float *c, size_t n, float32x4_t x)
+{
+	float32x4_t p = splat(c[0]);
+
+	for (size_t i = 1; i < n; i++)
+		p = vfmaq_f32(splat(c[i]), p, x);
+	return p;
+}
+
+static inline float32x4_t
+erf_v(float32x4_t x)
+{
+	static const float near[] = {
+		0x1.4a5690p-14f, -0x1.a45088p-11f, 0x1.541270p-8f,
+		-0x1.b7fabap-6f, 0x1.ce2d10p-4f, -0x1.81273ep-2f,
+		0x1.06eba8p-3f
+	};
+	static const float far[] = {
+		-0x1.b77830p-20f, 0x1.825ce4p-15f, -0x1.38e5e6p-11f,
+		0x1.37ecc6p-8f, -0x1.b0e246p-6f, 0x1.c2e356p-4f,
+		0x1.437eb4p-1f, 0x1.2156fap+0f, -0x1.4fb068p-12f
+	};
+	float32x4_t a = vabsq_f32(x), p, q;
+
+	p = horner(near, COUNT(near), vmulq_f32(x, x));
+	p = vfmaq_f32(a, a, p);
+	a = vminq_f32(a, splat(4));
+	q = horner(far, COUNT(far), a);
+	q = vsubq_f32(splat(1), exp_v(vnegq_f32(q)));
+	p = vbslq_f32(vcltq_f32(a, splat(1)), p, q);
+	return vbslq_f32(vdupq_n_u32(0x80000000), x, p);
+}
+
+/* x < 0 ? 0 : x; vmaxq_f32() would turn -0 into +0 */
+static inline float32x4_t
+relu_v(float32x4_t x)
+{
+	return vbslq_f32(vcltzq_f32(x), splat(0), x);
+}
+
+/* k_apply() */
+static inline float32x4_t
+apply_v(enum k_fn fn, float32x4_t x)
+{
+	const float32x4_t one = splat(1);
+	float32x4_t u;
+
+	switch (fn) {
+	case K_SILU:
+		return vdivq_f32(x, vaddq_f32(one, exp_v(vnegq_f32(x))));
+	case K_GELU:
+		u = vmulq_f32(vmulq_f32(splat(0.044715f), x), x);
+		u = vmulq_f32(vmulq_f32(splat(0.79788456f), x),
+		    vaddq_f32(one, u));
+		return vdivq_f32(x, vaddq_f32(one,
+		    exp_v(vmulq_f32(splat(-2), u))));
+	case K_GELU_ERF:
+		u = erf_v(vmulq_f32(splat(0.70710678f), x));
+		return vmulq_f32(vmulq_f32(splat(0.5f), x), vaddq_f32(one, u));
+	case K_RELU:
+		return relu_v(x);
+	default:
+		x = relu_v(x);
+		return vmulq_f32(x, x);
+	}
+}
+
+/* ---- sums ---- */
+
+static float
+sum_squares(const float *x, size_t n)
+{
+	float32x4_t s[8];
+
+	sum32_clear(s);
+	sum32_dot(s, TYPE_F32, (const uint8_t *)x, x, n);
+	return tree32(s);
+}
+
+static float
+sum(const float *x, size_t n)
+{
+	float32x4_t s[8];
+	float part[32];
+	size_t j;
+
+	sum32_clear(s);
+	for (j = 0; j + 32 <= n; j += 32) {
+		UNROLL
+		for (int i = 0; i < 8; i++)
+			s[i] = vaddq_f32(s[i], vld1q_f32(x + j + 4 * i));
+	}
+	UNROLL
+	for (int i = 0; i < 8; i++)
+		vst1q_f32(part + 4 * i, s[i]);
+	for (size_t i = 0; i < n - j; i++)
+		part[i] += x[j + i];
+	UNROLL
+	for (int i = 0; i < 8; i++)
+		s[i] = vld1q_f32(part + 4 * i);
+	return tree32(s);
+}
+
+float
+neon_max(const float *x, size_t n)
+{
+	float32x4_t v = splat(-INFINITY);
+	float lane[4], m = -INFINITY;
+	size_t i;
+
+	for (i = 0; i + 4 <= n; i += 4) {
+		float32x4_t a = vld1q_f32(x + i);
+
+		v = vbslq_f32(vcgtq_f32(a, v), a, v);	/* NaN is passed over */
+	}
+	vst1q_f32(lane, v);
+	for (int j = 0; j < 4; j++)
+		m = lane[j] > m ? lane[j] : m;
+	for (; i < n; i++)
+		m = x[i] > m ? x[i] : m;
+	/* the first of several zeros, whatever their signs */
+	for (i = 0; m == 0 && i < n; i++)
+		if (x[i] == 0)
+			return x[i];
+	return m;
+}
+
+/* ---- quantizing activations ---- */
+
+/* Sixteen codes: t * x rounded, ties to even. |t * x| < 127.5. */
+static inline int8x16_t
+codes(const float *x, float t)
+{
+	int16x8_t h[2];
+
+	UNROLL
+	for (int i = 0; i < 2; i++) {
+		int32x4_t a = vcvtnq_s32_f32(vmulq_n_f32(
+		    vld1q_f32(x + 8 * i), t));
+		int32x4_t b = vcvtnq_s32_f32(vmulq_n_f32(
+		    vld1q_f32(x + 8 * i + 4), t));
+
+		h[i] = vcombine_s16(vmovn_s32(a), vmovn_s32(b));
+	}
+	return vcombine_s8(vmovn_s16(h[0]), vmovn_s16(h[1]));
+}
+
+/* Codes of a block and their sums by sixteen; returns t, and in *a the largest
+   magnitude; t = 0 and no codes if there is no scale for them. */
+static inline float
+quantize_block(const float *x, size_t n, int8_t *q, int16_t *sum16, float *a)
+{
+	/* magnitudes of floats are ordered like their bits; NaN is on top */
+	uint32x4_t top = vdupq_n_u32(0);
+	uint32_t u;
+	float t;
+
+	for (size_t i = 0; i < n; i += 4)
+		top = vmaxq_u32(top, vreinterpretq_u32_f32(
+		    vabsq_f32(vld1q_f32(x + i))));
+	u = vmaxvq_u32(top);
+	*a = get_f32(&u);
+	if (!(*a >= 0x1p-100f) || *a > FLT_MAX) {
+		memset(q, 0, n);
+		memset(sum16, 0, n / 16 * sizeof *sum16);
+		return 0;
+	}
+	t = 127 / *a;
+	for (size_t i = 0; i < n; i += 16) {
+		int8x16_t c = codes(x + i, t);
+
+		vst1q_s8(q + i, c);
+		sum16[i / 16] = vaddlvq_s8(c);
+	}
+	return t;
+}
+
+/* The scale of a block without codes. */
+static float
+no_scale(float a)
+{
+	return a < 0x1p-100f ? 0 : NAN;
+}
+
+void
+neon_quantize(enum act_kind kind, const float *x, size_t n, void *dst)
+{
+	struct act_q8 *b8 = dst;
+	struct act_q8k *bk = dst;
+	int16_t sums[2];
+	float t, a;
+
+	if (kind == ACT_Q8) {
+		for (size_t b = 0; b < n / 32; b++) {
+			t = quantize_block(x + 32 * b, 32, b8[b].q, sums, &a);
+			b8[b].d = t != 0 ? a / 127 : no_scale(a);
+			b8[b].sum = sums[0] + sums[1];
+		}
+		return;
+	}
+	for (size_t b = 0; b < n / 256; b++) {
+		t = quantize_block(x + 256 * b, 256, bk[b].q, bk[b].sum, &a);
+		bk[b].d = t != 0 ? 1 / t : no_scale(a);
+	}
+}
+
+/* ---- attention ---- */
+
+void
+neon_kv_store(enum kv_type type, const float *x, size_t n, void *dst)
+{
+	uint16_t *h = dst;
+	size_t i;
+
+	if (type == KV_F32) {
+		memcpy(dst, x, n * sizeof *x);
+		return;
+	}
+	for (i = 0; i + 4 <= n; i += 4)
+		vst1_u16(h + i, vreinterpret_u16_f16(
+		    vcvt_f16_f32(vld1q_f32(x + i))));
+	for (; i < n; i++)
+		h[i] = f32_to_f16(x[i]);
+}
+
+/* scale * (q . key) of n keys from j0 on */
+INLINE void
+scores(const struct attend *a, uint32_t type, size_t j0, size_t n, float *p)
+{
+	size_t row = a->dim_k * (type == TYPE_F32 ? 4 : 2);
+	const uint8_t *k = (const uint8_t *)a->k + j0 * row;
+	float32x4_t s[8];
+
+	for (size_t j = 0; j < n; j++, k += row) {
+		sum32_clear(s);
+		sum32_dot(s, type, k, a->q, a->dim_k);
+		p[j] = a->scale * tree32(s);
+	}
+}
+
+/* `width` elements of the output from d on, all keys of a block at once: they
+   stay in registers meanwhile. A multiple of 8, at most 32. */
+INLINE void
+add_values(const struct attend *a, uint32_t type, size_t j0, size_t n,
+    const float *p, float shrink, size_t d, size_t width)
+{
+	size_t size = type == TYPE_F32 ? 4 : 2;
+	const uint8_t *v = (const uint8_t *)a->v + (j0 * a->dim_v + d) * size;
+	float32x4_t acc[8], w[2];
+
+	UNROLL
+	for (size_t i = 0; i < width / 4; i++)
+		acc[i] = vmulq_n_f32(vld1q_f32(a->out + d + 4 * i), shrink);
+	for (size_t j = 0; j < n; j++, v += a->dim_v * size) {
+		UNROLL
+		for (size_t i = 0; i < width / 4; i += 2) {
+			load8(type, v + 4 * i * size, w);
+			acc[i] = vfmaq_n_f32(acc[i], w[0], p[j]);
+			acc[i + 1] = vfmaq_n_f32(acc[i + 1], w[1], p[j]);
+		}
+	}
+	UNROLL
+	for (size_t i = 0; i < width / 4; i++)
+		vst1q_f32(a->out + d + 4 * i, acc[i]);
+}
+
+/* out = out * shrink + the values of n keys from j0 on, weighted by p */
+INLINE void
+values(const struct attend *a, uint32_t type, size_t j0, size_t n,
+    const float *p, float shrink)
+{
+	size_t size = type == TYPE_F32 ? 4 : 2, d;
+
+	for (d = 0; d + 32 <= a->dim_v; d += 32)
+		add_values(a, type, j0, n, p, shrink, d, 32);
+	for (; d + 8 <= a->dim_v; d += 8)
+		add_values(a, type, j0, n, p, shrink, d, 8);
+	for (; d < a->dim_v; d++) {
+		const uint8_t *v = (const uint8_t *)a->v +
+		    (j0 * a->dim_v + d) * size;
+		float acc = a->out[d] * shrink;
+
+		for (size_t j = 0; j < n; j++, v += a->dim_v * size)
+			acc = fmaf(p[j], load1(type, v), acc);
+		a->out[d] = acc;
+	}
+}
+
+/* TREE(64) */
+static float
+tree64(const float *p)
+{
+	float32x4_t s[8];
+
+	UNROLL
+	for (int i = 0; i < 8; i++)
+		s[i] = vaddq_f32(vld1q_f32(p + 4 * i),
+		    vld1q_f32(p + 32 + 4 * i));
+	return tree32(s);
+}
+
+INLINE void
+attend_type(const struct attend *a, uint32_t type)
+{
+	float m = -INFINITY, l = 0, p[KEYS] = { 0 }, shrink, top;
+
+	memset(a->out, 0, a->dim_v * sizeof *a->out);
+	for (size_t j0 = 0; j0 < a->n_keys; j0 += KEYS) {
+		size_t n = MIN(KEYS, a->n_keys - j0);
+
+		scores(a, type, j0, n, p);
+		top = neon_max(p, n);
+		top = top > m ? top : m;
+		shrink = k_exp(m - top);
+		m = top;
+		for (size_t j = 0; j < n; j += 4)
+			vst1q_f32(p + j, exp_v(vsubq_f32(vld1q_f32(p + j),
+			    splat(m))));
+		for (size_t j = n; j < KEYS; j++)
+			p[j] = 0;
+		values(a, type, j0, n, p, shrink);
+		l = l * shrink + tree64(p);
+	}
+	for (size_t d = 0; d < a->dim_v; d++)
+		a->out[d] /= l;
+}
+
+void
+neon_attend(const struct attend *a)
+{
+	if (a->type == KV_F32)
+		attend_type(a, TYPE_F32);
+	else
+		attend_type(a, TYPE_F16);
+}
+
+/* ---- row operations ---- */
+
+void
+neon_add(float *y, const float *x, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i + 4 <= n; i += 4)
+		vst1q_f32(y + i, vaddq_f32(vld1q_f32(y + i),
+		    vld1q_f32(x + i)));
+	for (; i < n; i++)
+		y[i] += x[i];
+}
+
+void
+neon_mul(float *y, const float *x, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i + 4 <= n; i += 4)
+		vst1q_f32(y + i, vmulq_f32(vld1q_f32(y + i),
+		    vld1q_f32(x + i)));
+	for (; i < n; i++)
+		y[i] *= x[i];
+}
+
+/* y = x * a; y may be x */
+static void
+scaled(float *y, const float *x, float a, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i + 4 <= n; i += 4)
+		vst1q_f32(y + i, vmulq_n_f32(vld1q_f32(x + i), a));
+	for (; i < n; i++)
+		y[i] = x[i] * a;
+}
+
+void
+neon_scale(float *y, float a, size_t n)
+{
+	scaled(y, y, a, n);
+}
+
+void
+neon_axpy(float *y, float a, const float *x, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i + 4 <= n; i += 4)
+		vst1q_f32(y + i, vfmaq_n_f32(vld1q_f32(y + i),
+		    vld1q_f32(x + i), a));
+	for (; i < n; i++)
+		y[i] = fmaf(a, x[i], y[i]);
+}
+
+void
+neon_apply(enum k_fn fn, float *x, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i + 4 <= n; i += 4)
+		vst1q_f32(x + i, apply_v(fn, vld1q_f32(x + i)));
+	for (; i < n; i++)
+		x[i] = k_apply(fn, x[i]);
+}
+
+void
+neon_gate(enum k_fn fn, float *g, const float *u, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i + 4 <= n; i += 4)
+		vst1q_f32(g + i, vmulq_f32(apply_v(fn, vld1q_f32(g + i)),
+		    vld1q_f32(u + i)));
+	for (; i < n; i++)
+		g[i] = k_apply(fn, g[i]) * u[i];
+}
+
+void
+neon_rms_norm(const float *x, const float *w, size_t n, float eps, float *y)
+{
+	float r = 1 / sqrtf(sum_squares(x, n) / (float)n + eps);
+
+	scaled(y, x, r, n);
+	if (w != NULL)
+		neon_mul(y, w, n);
+}
+
+void
+neon_layer_norm(const float *x, const float *w, const float *b, size_t n,
+    float eps, float *y)
+{
+	float mean = sum(x, n) / (float)n, r;
+	size_t i;
+
+	for (i = 0; i + 4 <= n; i += 4)
+		vst1q_f32(y + i, vsubq_f32(vld1q_f32(x + i), splat(mean)));
+	for (; i < n; i++)
+		y[i] = x[i] - mean;
+	r = 1 / sqrtf(sum_squares(y, n) / (float)n + eps);
+	neon_scale(y, r, n);
+	if (w != NULL)
+		neon_mul(y, w, n);
+	if (b != NULL)
+		neon_add(y, b, n);
+}
+
+void
+neon_softmax(float *x, size_t n)
+{
+	float m = neon_max(x, n), l;
+	size_t i;
+
+	for (i = 0; i + 4 <= n; i += 4)
+		vst1q_f32(x + i, exp_v(vsubq_f32(vld1q_f32(x + i), splat(m))));
+	for (; i < n; i++)
+		x[i] = k_exp(x[i] - m);
+	l = sum(x, n);
+	for (i = 0; i + 4 <= n; i += 4)
+		vst1q_f32(x + i, vdivq_f32(vld1q_f32(x + i), splat(l)));
+	for (; i < n; i++)
+		x[i] /= l;
+}
+
+/* (x, y) turned by the angles of cs and sn */
+static inline float32x4x2_t
+turn(float32x4x2_t v, const float *cs, const float *sn)
+{
+	float32x4_t c = vld1q_f32(cs), s = vld1q_f32(sn), x = v.val[0];
+
+	v.val[0] = vsubq_f32(vmulq_f32(x, c), vmulq_f32(v.val[1], s));
+	v.val[1] = vaddq_f32(vmulq_f32(x, s), vmulq_f32(v.val[1], c));
+	return v;
+}
+
+void
+neon_rope(float *x, size_t n_heads, size_t head_dim, size_t n_rot,
+    const float *cs, const float *sn, bool half_split)
+{
+	size_t step = half_split ? 1 : 2, apart = half_split ? n_rot / 2 : 1;
+	float32x4x2_t v;
+
+	for (size_t h = 0; h < n_heads; h++, x += head_dim) {
+		size_t p = 0;
+
+		for (; half_split && p + 4 <= n_rot / 2; p += 4) {
+			v.val[0] = vld1q_f32(x + p);
+			v.val[1] = vld1q_f32(x + p + apart);
+			v = turn(v, cs + p, sn + p);
+			vst1q_f32(x + p, v.val[0]);
+			vst1q_f32(x + p + apart, v.val[1]);
+		}
+		for (; !half_split && p + 4 <= n_rot / 2; p += 4)
+			vst2q_f32(x + 2 * p, turn(vld2q_f32(x + 2 * p), cs + p,
+			    sn + p));
+		for (; p < n_rot / 2; p++) {
+			float *a = x + p * step, *b = a + apart;
+			float s = *a, t = *b;
+
+			*a = s * cs[p] - t * sn[p];
+			*b = s * sn[p] + t * cs[p];
+		}
+	}
+}
+
+#endif

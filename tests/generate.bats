@@ -1,0 +1,318 @@
+# pico-generate: what its options do. Sameness: exact.bats; faults: faults.bats.
+load helper
+
+Q=$DATA/arch/llama-q8_0.gguf	# 288 tokens
+
+setup() {
+	cd "$BATS_TEST_TMPDIR"
+	echo '1 557 581 261 436' >p	# Once upon a time
+}
+
+# reasons FILE: why the sequences of a binary stream ended.
+reasons() {
+	tail -c +9 "$1" | od -An -v -td4 -w4 | grep -- - | tr -d ' ' |
+	    tr '\n' ' '
+}
+
+@test "generate: a story" {
+	run_split pico-generate --temp 0 -n 12 p
+	[ $status -eq 0 ]
+	[ -z "$stderr" ]
+	[ "$(pico-detokenize <<<"$output")" = \
+	    ', there was a young girl named Ella. One day' ] || {
+		pico-detokenize <<<"$output"
+		false
+	}
+}
+
+@test "generate: -n counts new tokens of each sequence" {
+	for n in 1 2 17; do
+		cat p p | pico-generate -n $n >out
+		[ $(wc -l <out) -eq 2 ]
+		[ $(wc -w <out) -eq $((2 * n)) ]
+	done
+	pico-generate -n 0 p p >out
+	[ "$(cat out; echo x)" = "
+
+x" ]
+	pico-generate -n 0 -e p | cmp p -
+}
+
+@test "generate: every reason to end, and its mark" {
+	q=$(printf '<|user|>\nWhat does a cow say?</s>\n<|assistant|>\n' |
+	    pico-tokenize -Sx)
+	echo "$q" | pico-generate --temp 0 -b >eog
+	[ "$(reasons eog)" = '-1 ' ]
+	pico-generate --temp 0 -n 3 -b p >limit
+	[ "$(reasons limit)" = '-2 ' ]
+	pico-generate --temp 0 -c 9 -b p >context
+	[ "$(reasons context)" = '-3 ' ]
+	[ $(wc -c <context) -eq $((8 + 4 * 4 + 4)) ]
+	pico-generate --temp 0 --stop girl -b p >stop
+	[ "$(reasons stop)" = '-4 ' ]
+	pico-generate --temp 0 --stop-id 289 -b p >stop
+	[ "$(reasons stop)" = '-4 ' ]
+	for c in "eog:$q:" "length:$(cat p):-n 3" "context:$(cat p):-c 9" \
+	    "stop:$(cat p):--stop girl"; do
+		IFS=: read -r want prompt o <<<"$c"
+		echo "$prompt" | pico-generate --temp 0 $o -v 2>v >/dev/null
+		grep -qx "stop:	$want" v
+	done
+}
+
+@test "generate: the end of generation is not written, unless asked for" {
+	printf '<|user|>\nWhat does a cow say?</s>\n<|assistant|>\n' |
+	    pico-tokenize -Sx >q
+	pico-generate --temp 0 q >out
+	[ "$(pico-detokenize out)" = 'A cow says moo.' ] || {
+		pico-detokenize out
+		false
+	}
+	! grep -qw 2 out
+	pico-generate --temp 0 --emit-eog q >with
+	[ "$(cat with)" = "$(cat out) 2" ]
+	pico-generate --temp 0 --ignore-eog -n 30 q >on
+	[ $(wc -w <on) -eq 30 ]
+	[[ $(cat on) == "$(cat out) 2 "* ]]
+	pico-generate --temp 0 --stop-id 2 q | cmp out -
+	pico-generate --temp 0 --logit-bias 2=-inf -n 30 q >on
+	! grep -qw 2 on
+}
+
+@test "generate: --stop ends before its text, across tokens" {
+	pico-generate --temp 0 -n 30 p >all
+	text=$(pico-detokenize all)
+	# " girl" starts with the space that belongs to its token
+	[ "$(pico-generate --temp 0 -n 30 --stop ' girl' p | pico-detokenize)" \
+	    = "${text%% girl*}" ]
+	# across the border of two tokens, of three; in the middle of one
+	for s in 'was a' 'there was a' 'girl named E' 'ou' ', there' 'd E'; do
+		[[ $text == *"$s"* ]]
+		pico-generate --temp 0 -n 30 --stop "$s" p >out
+		out=$(pico-detokenize out)
+		[[ $text == "$out"* ]]
+		[[ $out != *"$s"* ]]
+		before=${text%%"$s"*}
+		# whole tokens go out: all that end before the text
+		[ ${#out} -le ${#before} ]
+		[[ $(cat all) == "$(cat out)"* ]]
+		next=$(($(wc -w <out) + 1))
+		[ "$(cut -d' ' -f-$next all | pico-detokenize | wc -m)" -gt \
+		    $((${#before} + 1)) ]
+	done
+	# the earliest of several; one that never comes changes nothing
+	pico-generate --temp 0 -n 30 --stop Ella --stop girl --stop day p >a
+	pico-generate --temp 0 -n 30 --stop girl p | cmp a -
+	pico-generate --temp 0 -n 30 --stop zebra --stop Ellx p | cmp all -
+	# what was held back comes out at the end
+	for n in 1 2 3 4 5 6 7 8 9; do
+		pico-generate --temp 0 -n $n p >a
+		pico-generate --temp 0 -n $n --stop "$text and more" p |
+		    cmp a -
+	done
+}
+
+@test "generate: a backslash in --stop is a backslash" {
+	pico-generate --temp 0 -n 60 --ignore-eog p >all
+	pico-generate --temp 0 -n 60 --ignore-eog --stop '\n' p | cmp all -
+	pico-generate --temp 0 -n 60 --ignore-eog --stop 'E\x6cla' p |
+	    cmp all -
+}
+
+@test "generate: the defaults, written out" {
+	pico-generate -n 30 p >a
+	pico-generate -n 30 -s 0 --temp 0.8 --top-k 40 --top-p 0.95 \
+	    --min-p 0.05 --typical 1 --repeat-penalty 1 --frequency-penalty 0 \
+	    --presence-penalty 0 --repeat-last 64 --min-keep 0 -j 1 \
+	    --chunk 512 --kv-type f16 -c 512 p | cmp a -
+	pico-generate -n 30 -s 1 p >b
+	! cmp -s a b
+	pico-generate -n 30 --top-k 1 p >a
+	pico-generate -n 30 --temp 0 p | cmp a -
+	pico-generate -n 30 --top-p 0 p | cmp a -
+	pico-generate -n 30 --min-p 1 p | cmp a -
+}
+
+@test "generate: each sampling option reaches the sampler" {
+	pico-generate -n 40 -s 2 p >base
+	for o in '--temp 2' '--top-k 2' '--top-p 0.2' '--min-p 0.5' \
+	    '--typical 0.1' '--repeat-penalty 2' '--frequency-penalty 2' \
+	    '--presence-penalty 2' '--logit-bias 965=-inf' \
+	    '--top-k 1 --min-keep 40'; do
+		pico-generate -n 40 -s 2 $o p >out
+		! cmp -s base out || { echo "$o changes nothing"; false; }
+	done
+}
+
+@test "generate: the random seed is told, and gives the same again" {
+	pico-generate -n 20 -s random -v p >a 2>v
+	seed=$(sed -n 's/^seed:	//p' v)
+	[ -n "$seed" ]
+	pico-generate -n 20 -s "$seed" p | cmp a -
+	pico-generate -n 20 -s random -v p 2>w >/dev/null
+	[ "$seed" != "$(sed -n 's/^seed:	//p' w)" ]
+}
+
+@test "generate: lines draw apart from each other" {
+	cat p p p p | pico-generate -n 20 >out
+	[ $(sort -u out | wc -l) -ge 3 ]
+	cat p p p p | pico-generate -n 20 --temp 0 >out
+	[ $(sort -u out | wc -l) -eq 1 ]
+}
+
+@test "generate: -e writes the prompt, too" {
+	pico-generate -n 5 p >new
+	pico-generate -n 5 -e p >whole
+	[ "$(cat whole)" = "$(cat p) $(cat new)" ]
+}
+
+@test "generate: tokens come at once, and lines before the input ends" {
+	mkfifo in out
+	pico-generate -n 3 --temp 0 <in >out &
+	exec 5>in 6<out
+	for i in 1 2 3; do
+		cat p >&5
+		read -r line <&6
+		[ "$(wc -w <<<"$line")" -eq 3 ]
+	done
+	exec 5>&-
+	! read -r line <&6
+	exec 6<&-
+	wait $!
+	# with several at once, too: nobody waits for a batch to fill
+	pico-generate -n 3 --temp 0 -j 4 <in >out &
+	exec 5>in 6<out
+	cat p >&5
+	read -r line <&6
+	[ "$(wc -w <<<"$line")" -eq 3 ]
+	exec 5>&- 6<&-
+	wait $!
+}
+
+@test "generate: a session answers line by line" {
+	mkfifo in out
+	pico-generate --session -n 4 --temp 0 <in >out &
+	exec 5>in 6<out
+	cat p >&5
+	read -r one <&6
+	echo 261 >&5
+	read -r two <&6
+	exec 5>&- 6<&-
+	wait $!
+	[ "$(echo "$(cat p) $one 261" | pico-generate -n 4 --temp 0)" = "$two" ]
+	run_split pico-generate --session -j 2 p
+	expect_error 2 '^pico-generate: option -j: one sequence only with --session$'
+	# the answer's end token is part of what follows
+	printf '<|user|>\nWhat does a cow say?</s>\n<|assistant|>\n' |
+	    pico-tokenize -Sx >q
+	a=$(pico-generate --temp 0 q)
+	want=$(echo "$(cat q) $a 2 $(cat p)" | pico-generate --temp 0 -n 9)
+	[ "$(cat q p | pico-generate --session --temp 0 -n 9 | sed -n 2p)" = \
+	    "$want" ]
+}
+
+@test "generate: a session whose context is full" {
+	run_split bash -c 'cat p p | pico-generate --session -c 8 --ignore-eog'
+	[ $status -eq 1 ]
+	[ "$(wc -w <<<"$output")" -eq 3 ]
+	one_line '^pico-generate: line 2: prompt has 13 tokens with those before it, context is 8$'
+}
+
+@test "generate: a full context ends the sequence, and that is no fault" {
+	run_split pico-generate --ignore-eog p
+	[ $status -eq 0 ]
+	[ -z "$stderr" ]
+	[ "$(wc -w <<<"$output")" -eq $((512 - 5)) ]
+	# more than the model was trained for works, said under -v only
+	pico-generate -c 600 -n 3 p | cmp - <(pico-generate -n 3 p)
+	pico-generate -c 600 -n 3 -v p 2>&1 >/dev/null | grep -q 'trained for 512'
+}
+
+@test "generate: empty input, empty lines" {
+	run_split pico-generate </dev/null
+	[ $status -eq 0 ]
+	[ -z "$output$stderr" ]
+	printf '\n' >empty
+	run_split pico-generate -n 3 empty p
+	[ $status -eq 0 ]
+	[ "$(head -n 1 <<<"$output")" = '' ]
+	[ "$(sed -n 2p <<<"$output" | wc -w)" -eq 3 ]
+	one_line '^pico-generate: line 1: empty prompt'
+	run_split pico-generate -q empty
+	[ -z "$stderr" ]
+	# binary: a header, and an empty sequence
+	[ $(pico-generate -b </dev/null | wc -c) -eq 8 ]
+	[ $(pico-generate -q -b empty | wc -c) -eq 12 ]
+}
+
+@test "generate: --keep-going replaces bad lines by empty ones" {
+	for bad in '5 x' '-1' '1 99999' "$(seq 1 600 | tr '\n' ' ')" \
+	    '99999999999999999999'; do
+		{ cat p; printf '%s\n' "$bad"; cat p; } >in
+		run_split pico-generate --keep-going -n 2 --temp 0 in
+		[ $status -eq 1 ]
+		[ "$(wc -l <<<"$output")" -eq 4 ]	# and a final newline
+		[ "$(sed -n 2p <<<"$output")" = '' ]
+		[ "$(sed -n 3p <<<"$output")" = "$(sed -n 1p <<<"$output")" ]
+		one_line 'line 2'
+		# without it: the good line, then the end
+		run_split pico-generate -n 2 --temp 0 in
+		[ $status -eq 1 ]
+		[ "$(wc -w <<<"$output")" -le 2 ]
+		one_line 'line 2'
+	done
+	# bad all through, and a bad line without a newline
+	printf 'x\ny\nz' >in
+	run_split pico-generate -k in
+	[ $status -eq 1 ]
+	[ "$output" = $'\n\n\n' ]
+	[ "$(wc -l <<<"$stderr")" -eq 3 ]
+}
+
+@test "generate: what comes before a bad line is written, for every -j" {
+	{ cat p; echo 5 6 7; cat p; echo 1 x; cat p; } >in
+	run_split pico-generate -n 9 in
+	[ $status -eq 1 ]
+	one_line '^pico-generate: in: line 4, column 3: .x. is not a token id'
+	[ "$(wc -l <<<"${output%?}")" -eq 3 ]
+	[ "$(wc -w <<<"$output")" -eq 27 ]
+	cp "$BATS_TEST_TMPDIR/stdout" want
+	for o in '-j 2' '-j 8' '-j 3 --chunk 4'; do
+		run_split pico-generate $o -n 9 in
+		[ $status -eq 1 ]
+		one_line 'line 4, column 3'
+		cmp want "$BATS_TEST_TMPDIR/stdout"
+	done
+}
+
+@test "generate: a prompt that fills the context" {
+	run_split pico-generate -c 5 p
+	[ $status -eq 0 ]
+	[ "$output" = $'\n' ]
+	run_split pico-generate -c 4 p
+	expect_error 1 '^pico-generate: line 1: prompt has 5 tokens, context is 4$'
+}
+
+@test "generate: a cache type changes rounding, not sense" {
+	echo 'One day, Mia went to the lake.' | pico-tokenize >q
+	pico-generate --temp 0 -n 20 --kv-type f32 q >a
+	pico-generate --temp 0 -n 20 --kv-type f16 q | cmp a -
+	pico-forward --kv-type f32 q >a
+	pico-forward --kv-type f16 q >b
+	! cmp -s a b
+	run_split pico-generate --kv-type q3 p
+	expect_error 2 "^pico-generate: option --kv-type: 'q3' is not a cache type: f16 or f32$"
+}
+
+@test "generate: -v reports, with numbers" {
+	pico-generate -v -n 7 -s 42 -t 1 p 2>v >/dev/null
+	grep -qE '^prompt:	5 tokens, [0-9.]+ s, [0-9.]+ tok/s$' v
+	grep -qE '^decode:	7 tokens, [0-9.]+ s, [0-9.]+ tok/s$' v
+	grep -qx 'stop:	length' v
+	grep -qx 'seed:	42' v
+	grep -qE '^kernels:	[a-z0-9-]+, 1 threads' v
+	! grep -vE '^[a-z]+:	' v
+	# a shared beginning is not computed twice
+	cat p p | pico-generate -v -n 1 2>v >/dev/null
+	grep -qx 'reused:	4 tokens' v
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Logits that no machine, compiler or set of kernels may change: for every type
+ * of weights a small model made from a seed, and the checksum of what it
+ * computes. When the definition of the kernels is changed on purpose, take the
+ * new checksums from the output.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../lib/gguf/gguf.h"
+#include "../../lib/kernel/kernel.h"
+
+static int n_run, n_failed;
+
+static const struct golden {
+	const char *type;
+	uint64_t logits;
+} golden[] = {
+	{ "F32", 0x21bbf79e2be4d817 },
+	{ "F16", 0xd6602cff3213e0fb },
+	{ "Q4_0", 0xabd140afcf6ffdc9 },
+	{ "Q4_1", 0x73802fd7e566b7f2 },
+	{ "Q5_0", 0x14f2a16fe579b3b1 },
+	{ "Q5_1", 0x427d6a263775016d },
+	{ "Q8_0", 0x79683bb2ddc9b001 },
+	{ "Q8_1", 0xe66b1fa68d96ab62 },
+	{ "Q2_K", 0x2bc83c7a8e390d95 },
+	{ "Q3_K", 0xedc7a479d5fd5796 },
+	{ "Q4_K", 0xa642fe8baae42d61 },
+	{ "Q5_K", 0xcfcbfa45c600475c },
+	{ "Q6_K", 0x134417d534e22e39 },
+	{ "Q8_K", 0xc11e5da21ca565f9 },
+	{ "IQ2_XXS", 0x75ed27b9241d4b81 },
+	{ "IQ2_XS", 0xc5f98510b9eab727 },
+	{ "IQ3_XXS", 0x90b1fe81bb2a3dfe },
+	{ "IQ1_S", 0x5c8197816c895d8f },
+	{ "IQ4_NL", 0x7eb12dc91528320d },
+	{ "IQ3_S", 0x318e778dcf55155c },
+	{ "IQ2_S", 0xc33257165a3b2625 },
+	{ "IQ4_XS", 0xa57ecc1787348762 },
+	{ "F64", 0xcdedb4eaa39dfb3b },
+	{ "IQ1_M", 0xe8782767b871b8c9 },
+	{ "BF16", 0x328d41ebeac06383 },
+	{ "TQ1_0", 0x90a85d28df5a5b9f },
+	{ "TQ2_0", 0x4a1a62bbd06046ef },
+	{ "MXFP4", 0x1631ba9e74e00f0f },
+	{ "NVFP4", 0x0722477a6f9c5c96 },
+	{ "Q1_0", 0x738507552568dd58 },
+	{ "Q2_0", 0x3e5b9e6edcb73680 }
+};
+
+/* The model: a row of ff.down has nine super-blocks, one more than there are
+   partial sums. */
+enum { EMBD = 256, FF = 2304, HEADS = 4, KV = 128, VOCAB = 40, IDS = 7 };
+
+/* A fixed sequence of well mixed numbers (splitmix64). */
+static uint64_t state;
+
+static uint64_t
+mixed(void)
+{
+	uint64_t z = state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+/* In [-1, 1), exact in float32. */
+static float
+uniform(void)
+{
+	return (float)((int32_t)(mixed() >> 40) - (1 << 23)) * 0x1p-23f;
+}
+
+/* ---- weights ---- */
+
+/* Whether the values of a block are of a size that weights may have. */
+static bool
+sane(const struct pico_type *t, const uint8_t *block)
+{
+	float v[256], top = 0;
+	uint64_t first;
+
+	if (pico_bad_blocks(t->id, block, t->block, &first) > 0 ||
+	    pico_dequantize(t->id, block, v, t->block) < 0)
+		return false;
+	for (uint32_t i = 0; i < t->block; i++) {
+		if (!isfinite(v[i]))
+			return false;
+		top = MAX(top, fabsf(v[i]));
+	}
+	return top > 0x1p-10f && top < 1;
+}
+
+/* One block: a number, or any bits as long as they are sane. */
+static void
+make_block(const struct pico_type *t, uint8_t *block)
+{
+	float f = uniform();
+	double d = f;
+	uint16_t h = f32_to_f16(f);
+
+	switch (t->id) {
+	case TYPE_F32:
+		memcpy(block, &f, sizeof f);
+		return;
+	case TYPE_F64:
+		memcpy(block, &d, sizeof d);
+		return;
+	case TYPE_F16:
+		memcpy(block, &h, sizeof h);
+		return;
+	case TYPE_BF16:
+		memcpy(block, (const uint8_t *)&f + 2, 2);
+		return;
+	default:
+		do
+			for (size_t i = 0; i < t->bytes; i++)
+				block[i] = (uint8_t)mixed();
+		while (!sane(t, block));
+	}
+}
+
+/* ---- the file (GGUF version 3) ---- */
+
+static const struct tensor {
+	const char *name;
+	uint64_t n_in, n_out;	/* n_out 0: a vector of F32 */
+} tensors[] = {
+	{ "token_embd.weight", EMBD, VOCAB },
+	{ "output_norm.weight", EMBD, 0 },
+	{ "output.weight", EMBD, VOCAB },
+	{ "blk.0.attn_norm.weight", EMBD, 0 },
+	{ "blk.0.attn_q.weight", EMBD, EMBD },
+	{ "blk.0.attn_k.weight", EMBD, KV },
+	{ "blk.0.attn_v.weight", EMBD, KV },
+	{ "blk.0.attn_output.weight", EMBD, EMBD },
+	{ "blk.0.ffn_norm.weight", EMBD, 0 },
+	{ "blk.0.ffn_gate.weight", EMBD, FF },
+	{ "blk.0.ffn_up.weight", EMBD, FF },
+	{ "blk.0.ffn_down.weight", FF, EMBD }
+};
+
+static void
+put(FILE *f, const void *p, size_t n)
+{
+	if (fwrite(p, 1, n, f) != n)
+		abort();
+}
+
+static void
+put_u32(FILE *f, uint32_t v)
+{
+	put(f, &v, sizeof v);
+}
+
+static void
+put_u64(FILE *f, uint64_t v)
+{
+	put(f, &v, sizeof v);
+}
+
+static void
+put_str(FILE *f, const char *s)
+{
+	put_u64(f, strlen(s));
+	put(f, s, strlen(s));
+}
+
+static void
+put_keys(FILE *f)
+{
+	static const struct {
+		const char *key;
+		uint32_t value;
+	} numbers[] = {
+		{ "llama.vocab_size", VOCAB },
+		{ "llama.context_length", 32 },
+		{ "llama.embedding_length", EMBD },
+		{ "llama.block_count", 1 },
+		{ "llama.feed_forward_length", FF },
+		{ "llama.attention.head_count", HEADS },
+		{ "llama.attention.head_count_kv", HEADS * KV / EMBD }
+	};
+	float eps = 1e-5f;
+
+	put_str(f, "general.architecture");
+	put_u32(f, PICO_KV_STR);
+	put_str(f, "llama");
+	for (size_t i = 0; i < COUNT(numbers); i++) {
+		put_str(f, numbers[i].key);
+		put_u32(f, PICO_KV_U32);
+		put_u32(f, numbers[i].value);
+	}
+	put_str(f, "llama.attention.layer_norm_rms_epsilon");
+	put_u32(f, PICO_KV_F32);
+	put(f, &eps, sizeof eps);
+}
+
+static uint64_t
+tensor_bytes(const struct pico_type *t, const struct tensor *w)
+{
+	return w->n_out == 0 ? w->n_in * 4 :
+	    w->n_in / t->block * t->bytes * w->n_out;
+}
+
+static void
+pad(FILE *f)
+{
+	while (ftell(f) % 32 != 0)
+		put(f, "", 1);
+}
+
+static void
+put_model(FILE *f, const struct pico_type *t)
+{
+	uint64_t at = 0;
+	uint8_t block[512];
+	float one;
+
+	put(f, "GGUF", 4);
+	put_u32(f, 3);
+	put_u64(f, COUNT(tensors));
+	put_u64(f, 9);
+	put_keys(f);
+	for (size_t i = 0; i < COUNT(tensors); i++) {
+		const struct tensor *w = &tensors[i];
+
+		put_str(f, w->name);
+		put_u32(f, w->n_out == 0 ? 1 : 2);
+		put_u64(f, w->n_in);
+		if (w->n_out > 0)
+			put_u64(f, w->n_out);
+		put_u32(f, w->n_out == 0 ? (uint32_t)TYPE_F32 : t->id);
+		put_u64(f, at);
+		at += (tensor_bytes(t, w) + 31) / 32 * 32;
+	}
+	for (size_t i = 0; i < COUNT(tensors); i++) {
+		const struct tensor *w = &tensors[i];
+
+		pad(f);
+		for (uint64_t j = 0; w->n_out == 0 && j < w->n_in; j++) {
+			one = 1 + 0.5f * uniform();
+			put(f, &one, sizeof one);
+		}
+		for (uint64_t j = 0; j < w->n_in / t->block * w->n_out; j++) {
+			make_block(t, block);
+			put(f, block, t->bytes);
+		}
+	}
+}
+
+/* ---- its logits ---- */
+
+/* A pass of four tokens, and then three of one: tiles and rows. */
+static uint64_t
+checksum(const struct pico_model *m)
+{
+	struct pico_ctx_params p = { .n_threads = 2 };
+	struct pico_ctx *c = pico_ctx_new(m, &p, NULL);
+	uint64_t h = HASH_START;
+
+	for (size_t i = 0, n; i < IDS; i += n) {
+		struct pico_col cols[IDS];
+
+		n = i == 0 ? 4 : 1;
+		for (size_t k = 0; k < n; k++)
+			cols[k] = (struct pico_col){
+			    (int32_t)((i + k) * 17 % VOCAB), 0, true };
+		if (c == NULL || pico_ctx_eval(c, cols, n, NULL) < 0)
+			abort();
+		for (size_t k = 0; k < n; k++) {
+			const float *y = pico_ctx_logits(c, k);
+
+			h = hash_bytes(h, y, VOCAB * sizeof *y);
+			/* the bits of a NaN would be nobody's promise */
+			for (int j = 0; j < VOCAB; j++)
+				if (!isfinite(y[j]))
+					return 0;
+		}
+	}
+	pico_ctx_free(c);
+	return h;
+}
+
+static const struct golden *
+golden_of(const struct pico_type *t)
+{
+	for (size_t i = 0; i < COUNT(golden); i++)
+		if (strcmp(golden[i].type, t->name) == 0)
+			return &golden[i];
+	return NULL;
+}
+
+static void
+test_type(const struct pico_type *t, const char *path)
+{
+	const struct kernels *const *k = kernels_all();
+	const struct golden *want = golden_of(t);
+	FILE *f = fopen(path, "wb");
+	struct pico_gguf *g;
+	struct pico_model *m;
+
+	if (f == NULL)
+		abort();
+	state = t->id;
+	put_model(f, t);
+	if (fclose(f) != 0 || pico_gguf_open(&g, path, 0, NULL) < 0 ||
+	    (m = pico_model_open(g, NULL)) == NULL)
+		abort();
+	for (; *k != NULL; k++) {
+		uint64_t h;
+		bool good;
+
+		(void)setenv("PICO_CPU", (*k)->name, 1);
+		h = checksum(m);
+		good = want != NULL && h != 0 && h == want->logits;
+		printf("%sok %d - logits of a model of %s by %s\n",
+		    good ? "" : "not ", ++n_run, t->name, (*k)->name);
+		if (!good)
+			printf("# got { \"%s\", 0x%016" PRIx64 " },\n",
+			    t->name, h);
+		n_failed += !good;
+	}
+	pico_model_close(m);
+	pico_gguf_close(g);
+}
+
+int
+main(void)
+{
+	char path[] = "/tmp/pico-golden.XXXXXX";
+	int fd = mkstemp(path);
+
+	if (fd < 0)
+		abort();
+	(void)close(fd);
+	for (uint32_t id = 0; id <= TYPE_Q2_0; id++) {
+		const struct pico_type *t = pico_type(id);
+
+		/* integers are no weights */
+		if (t != NULL && (t->block > 1 || t->name[0] != 'I'))
+			test_type(t, path);
+	}
+	(void)unlink(path);
+	printf("1..%d\n", n_run);
+	return n_failed != 0;
+}
