@@ -19,7 +19,7 @@
 #define AVX2_BEGIN _Pragma("clang attribute push(__attribute__((target( \
 	\"avx2,fma,f16c\"))), apply_to = function)")
 #define AVX2_END _Pragma("clang attribute pop")
-#define UNROLL _Pragma("unroll")
+#define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define AVX2_BEGIN _Pragma("GCC push_options") \
 	_Pragma("GCC target(\"avx2,fma,f16c\")")
@@ -36,7 +36,7 @@
  * in tiles of rows.
  */
 #define ROW_COLS 3
-#define ROW_LENGTH 65536
+#define ROW_LENGTH 32768
 void avx2_rows(const struct matmul *m, size_t r0, size_t r1);
 void avx2_tiles(const struct matmul *m, size_t r0, size_t r1);
 /* Weights of any other type. */
@@ -92,6 +92,16 @@ TEMPLATE __m256i
 load_bytes(const void *p)
 {
 	return _mm256_loadu_si256(p);
+}
+
+/* Asks memory for what comes 4 KB after n bytes of weights. The hardware does
+   so, too, but not far enough, and stops at every page. */
+TEMPLATE void
+prefetch(const uint8_t *p, size_t n)
+{
+	UNROLL
+	for (size_t i = 0; i < n; i += 64)
+		_mm_prefetch((const char *)p + 4096 + i, _MM_HINT_T0);
 }
 
 /* ---- formats ---- */
@@ -349,8 +359,8 @@ even_odd_bytes(__m128i v)
  * first those with the low bits, then those with the two high bits of the last
  * four. p is the block: the 12 bytes are bytes 4 to 15.
  */
-TEMPLATE void
-six_bits(const uint8_t *p, __m256i *sc, __m256i *mn)
+TEMPLATE __m256i
+six_bits(const uint8_t *p)
 {
 	__m256i v = _mm256_broadcastsi128_si256(
 	    _mm_loadu_si128((const __m128i *)(const void *)p));
@@ -364,9 +374,7 @@ six_bits(const uint8_t *p, __m256i *sc, __m256i *mn)
 	low = _mm256_srlv_epi64(low, _mm256_setr_epi64x(0, 0, 0, 4));
 	low = _mm256_and_si256(low, _mm256_setr_epi64x(0x003f003f003f003f,
 	    0x000f000f000f000f, 0x003f003f003f003f, 0x000f000f000f000f));
-	v = _mm256_or_si256(low, bits(high, -2, 0x30));
-	*sc = _mm256_permute2x128_si256(v, v, 0x00);
-	*mn = _mm256_permute2x128_si256(v, v, 0x11);
+	return _mm256_or_si256(low, bits(high, -2, 0x30));
 }
 
 /* Q3_K: 16 scales, low nibbles in 8 bytes, two high bits each in 4 */
@@ -408,6 +416,7 @@ TEMPLATE void
 sub_scales(const struct format *f, const uint8_t *p, __m256i *sc, __m256i *mn)
 {
 	__m128i b;
+	__m256i v;
 
 	switch (f->type) {
 	case TYPE_Q2_K:
@@ -421,7 +430,9 @@ sub_scales(const struct format *f, const uint8_t *p, __m256i *sc, __m256i *mn)
 		*mn = _mm256_slli_epi16(*sc, 2);
 		break;
 	case TYPE_Q4_K: case TYPE_Q5_K:
-		six_bits(p, sc, mn);
+		v = six_bits(p);
+		*sc = _mm256_permute2x128_si256(v, v, 0x00);
+		*mn = _mm256_permute2x128_si256(v, v, 0x11);
 		break;
 	case TYPE_Q6_K:
 		*sc = even_odd_bytes(_mm_loadu_si128(

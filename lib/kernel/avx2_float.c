@@ -8,9 +8,13 @@
 
 /* Elements of a row widened at once; a multiple of every type's block. */
 #define PIECE 512
-/* A tile of widened weights has so many rows and meets so many columns. */
+/* A tile of widened weights has so many rows, and meets so many columns; it
+   pays to dequantize for more of them than fit in a near cache. */
 #define ROWS 4
 #define COLS 64
+#define MAX_COLS 256
+/* Columns that are not worth a tile. */
+#define FEW 6
 
 AVX2_BEGIN
 
@@ -68,12 +72,13 @@ TEMPLATE size_t
 add32s(uint32_t type, const uint8_t *w, const float *x, size_t n, float *s)
 {
 	__m256 a[4];
-	size_t i;
+	size_t i, size = type == TYPE_F32 ? 4 : 2;
 
 	UNROLL
 	for (size_t j = 0; j < 4; j++)
 		a[j] = _mm256_loadu_ps(s + 8 * j);
 	for (i = 0; n - i >= 32; i += 32) {
+		prefetch(w + i * size, 32 * size);
 		UNROLL
 		for (size_t j = 0; j < 4; j++)
 			a[j] = _mm256_fmadd_ps(weights(type, w, i + 8 * j),
@@ -158,12 +163,14 @@ tile_cols(const float (*w)[PIECE], const uint8_t *x, size_t x_stride, size_t n,
 	for (size_t c = 0; c < n_cols; c += step) {
 		const float *p[3];
 
-		step = n_cols - c >= 3 ? 3 : 1;
+		step = n_cols - c == 4 ? 2 : MIN(3, n_cols - c);
 		for (size_t i = 0; i < step; i++)
 			p[i] = (const float *)(const void *)
 			    (x + (c + i) * x_stride);
 		if (step == 3)
 			tile(w, p, whole, 3, s + c);
+		else if (step == 2)
+			tile(w, p, whole, 2, s + c);
 		else
 			tile(w, p, whole, 1, s + c);
 		for (size_t i = 0; i < step; i++)
@@ -174,12 +181,12 @@ tile_cols(const float (*w)[PIECE], const uint8_t *x, size_t x_stride, size_t n,
 	}
 }
 
-/* n_rows <= ROWS rows from w on with n_cols <= COLS columns. */
+/* n_rows <= ROWS rows from w on with n_cols <= MAX_COLS columns. */
 static void
 rows_cols(const struct matmul *m, const uint8_t *w, size_t n_rows,
     const uint8_t *x, size_t n_cols, float *y)
 {
-	float s[COLS][ROWS][32], buf[ROWS][PIECE] = { { 0 } };
+	float s[MAX_COLS][ROWS][32], buf[ROWS][PIECE] = { { 0 } };
 
 	memset(s, 0, n_cols * sizeof *s);
 	for (size_t i = 0; i < m->n_in; i += PIECE) {
@@ -201,8 +208,13 @@ void
 avx2_floats(const struct matmul *m, size_t r0, size_t r1)
 {
 	const uint8_t *w = m->w, *x = m->x;
+	bool plain = m->type == TYPE_F32 || m->type == TYPE_F16 ||
+	    m->type == TYPE_BF16;
+	size_t cols = plain ? COLS : MAX_COLS;
 
-	if (m->n_cols <= ROW_COLS) {
+	/* few columns: each meets the row by itself, unless that means to
+	   dequantize the row again */
+	if (m->n_cols <= (plain ? FEW : 1)) {
 		for (size_t r = r0; r < r1; r++)
 			for (size_t c = 0; c < m->n_cols; c++)
 				m->y[c * m->y_stride + r] = dot(m->type,
@@ -211,10 +223,10 @@ avx2_floats(const struct matmul *m, size_t r0, size_t r1)
 				    m->n_in);
 		return;
 	}
-	for (size_t c = 0; c < m->n_cols; c += COLS)
+	for (size_t c = 0; c < m->n_cols; c += cols)
 		for (size_t r = r0; r < r1; r += ROWS)
 			rows_cols(m, w + r * m->row_bytes, MIN(ROWS, r1 - r),
-			    x + c * m->x_stride, MIN(COLS, m->n_cols - c),
+			    x + c * m->x_stride, MIN(cols, m->n_cols - c),
 			    m->y + c * m->y_stride + r);
 }
 
