@@ -109,7 +109,6 @@ check-tsan:
 check-valgrind: all units
 	tests/valgrind $(BUILD)
 
-<<<<<<< HEAD
 # make fuzz SECONDS=600: each harness of tests/fuzz for so long. Needs clang.
 SECONDS = 30
 FUZZ = $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/*.c))
@@ -123,7 +122,7 @@ fuzz: all
 	    -fno-sanitize-recover=all' LDFLAGS=-fsanitize=address,undefined \
 	    VECTOR_CFLAGS=-fno-sanitize=all
 	tests/fuzz/run $(BUILD) $(SECONDS)
-=======
+
 # Other machines, emulated; the first CPU of arm64 has dot products.
 check-arm64:
 	+tests/cross aarch64-linux-gnu qemu-aarch64 max cortex-a53
@@ -131,7 +130,6 @@ check-armhf:
 	+tests/cross arm-linux-gnueabihf qemu-arm max
 check-riscv64:
 	+tests/cross riscv64-linux-gnu qemu-riscv64 rv64
->>>>>>> neon
 
 # Speed beside the limits of this machine, measured in the same minutes. Takes a
 # quarter of an hour and 5 GB; tests/bench/run says what can be chosen.
@@ -198,11 +196,9 @@ clean:
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
 	@echo 'Also: units bench lint uninstall clean check-asan check-ubsan' \
-<<<<<<< HEAD
 	    'check-tsan check-valgrind fuzz'
-=======
+
 	    'check-tsan check-valgrind check-arm64 check-armhf check-riscv64'
->>>>>>> neon
 
 -include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*.d \
 	$(BUILD)/tests/*/*.d)
