@@ -38,7 +38,7 @@ UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c)
 # `force` is never made: what needs it is looked at every time
 .PHONY: force all units test bench demo lint install uninstall clean help \
 	check-asan check-ubsan check-tsan check-valgrind \
-	check-arm64 check-armhf check-riscv64
+	check-arm64 check-armhf check-riscv64 fuzz fuzzers
 
 	check-asan check-ubsan check-tsan check-valgrind fuzz fuzzers
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
