@@ -18,7 +18,8 @@ runs_here(void)
 	unsigned a, b, c, d;
 
 	/* the first of these covers that the system saves the registers */
-	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+	return __builtin_cpu_supports("avx2") &&
+	    __builtin_cpu_supports("fma") &&
 	    __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
 }
 

@@ -32,8 +32,8 @@
 
 /*
  * Products of the weights in rows r0..r1 with all columns. Quantized weights go
- * row by row (rows of at most ROW_LENGTH elements, at most ROW_COLS columns), or
- * in tiles of rows.
+ * row by row, if rows have at most ROW_LENGTH elements and there are at most
+ * ROW_COLS columns, or in tiles of rows.
  */
 #define ROW_COLS 3
 #define ROW_LENGTH 32768
@@ -109,7 +109,7 @@ prefetch(const uint8_t *p, size_t n)
 /*
  * A type as its kernels see it. Codes are unsigned (code - offset is what the
  * definition calls cw), so that they can be the first factor of vpmaddubsw,
- * which multiplies unsigned with signed bytes and adds pairs into 16 bits. Two
+ * which multiplies unsigned with signed bytes and adds pairs into 16 bits. Some
  * formats use so much of a byte that pairs would not fit; their codes are
  * signed, and products are taken as |w| * (a with the sign of w): a is within
  * -127..127 and 2 * 128 * 127 < 2^15.

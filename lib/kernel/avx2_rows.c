@@ -24,7 +24,7 @@ struct column {
 	float d[ROW_LENGTH / 32];
 };
 
-/* Half of the sums of the lanes of a and of b, by turns. */
+/* In each half, sums of lanes i and i + 2 of a and of b, by turns. */
 TEMPLATE __m256i
 add_lanes_32(__m256i a, __m256i b)
 {
@@ -32,6 +32,7 @@ add_lanes_32(__m256i a, __m256i b)
 	    _mm256_unpackhi_epi32(a, b));
 }
 
+/* In each half, sums of lanes i and i + 2: two of a, then two of b. */
 TEMPLATE __m256i
 add_lanes_64(__m256i a, __m256i b)
 {
@@ -60,8 +61,8 @@ sums8(const __m256i s[8])
  * ---- folding formats ----
  * Where 32 codes share a scale, and two products fit in 16 bits, a vector takes
  * 16 codes each of two such groups; the products of the 16 others are added to
- * its own, and each half is one group's. That halves the work that follows. (For
- * codes of five bits it was no faster.)
+ * its own, and each half is one group's. That halves the work that follows. (It
+ * was no faster for codes of five bits.)
  */
 
 TEMPLATE bool
@@ -342,8 +343,8 @@ rows(const struct format *f, const struct matmul *m, size_t r0, size_t r1)
 }
 
 #define ROWS(format) \
-	static void rows_##format(const struct matmul *m, size_t r0, size_t r1) \
-	{ rows(&format, m, r0, r1); }
+	static void rows_##format(const struct matmul *m, size_t r0, \
+	    size_t r1) { rows(&format, m, r0, r1); }
 ROWS(q4_0)
 ROWS(q4_1)
 ROWS(q5_0)

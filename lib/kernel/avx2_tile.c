@@ -127,8 +127,8 @@ unpack_half(const struct format *f, const uint8_t *w, size_t row_bytes,
 /* ---- products ---- */
 
 /* *p += v in 16 bits. A compiler that may reorder the additions makes all
-   products of a run first, for which there are not enough registers; it does not
-   know what the empty instruction does. */
+   products of a run first, for which there are not enough registers; what the
+   empty instruction does it cannot know. */
 TEMPLATE void
 add_to(__m256i *p, __m256i v)
 {
