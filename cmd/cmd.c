@@ -146,10 +146,20 @@ cmd_warn(const char *fmt, ...)
 void
 cmd_flush(void)
 {
-	errno = 0;
-	if (fflush(stdout) != 0 || ferror(stdout))
+	bool failed = ferror(stdout);	/* just now: errno still tells why */
+
+	if (!failed)
+		errno = 0;
+	if (failed || fflush(stdout) != 0)
 		cmd_fail("write error on standard output: %s",
 		    strerror(errno != 0 ? errno : EIO));
+}
+
+void
+cmd_no_terminal(const char *what)
+{
+	if (isatty(STDOUT_FILENO))
+		cmd_usage("%s does not go to a terminal", what);
 }
 
 int
@@ -271,7 +281,7 @@ cmd_seed(const char *arg, void *data, struct pico_err *err)
 	return 0;
 }
 
-static bool progress_shown;
+static bool progress_shown, progress_over;
 
 void
 cmd_progress(const char *what, uint64_t done, uint64_t total)
@@ -281,7 +291,7 @@ cmd_progress(const char *what, uint64_t done, uint64_t total)
 	static int tty = -1;
 	double now;
 
-	if (cmd_quiet)
+	if (cmd_quiet || progress_over)
 		return;
 	if (tty < 0)
 		tty = isatty(STDERR_FILENO);
@@ -305,6 +315,19 @@ cmd_progress(const char *what, uint64_t done, uint64_t total)
 		(void)fprintf(stderr, "\r%s: %s %llu, %.0f s\033[K", name,
 		    what, (unsigned long long)done, now - start);
 	progress_shown = true;
+}
+
+void
+cmd_progress_output(void)
+{
+	struct stat st;
+
+	if (progress_over)
+		return;
+	progress_over = fstat(STDOUT_FILENO, &st) != 0 ||
+	    !S_ISREG(st.st_mode);
+	if (progress_over)
+		cmd_progress_end();
 }
 
 void

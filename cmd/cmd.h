@@ -47,6 +47,9 @@ void cmd_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void cmd_report(const struct pico_err *err);
 /* Flushes stdout, in the midst of things; exits 1 if it cannot. */
 void cmd_flush(void);
+/* Exits 2 if stdout is a terminal: `what` is not for people. */
+void cmd_no_terminal(const char *what);
+
 /* Flushes stdout; a failed write turns status 0 into 1. Returns the status. */
 int cmd_finish(int status);
 
@@ -67,6 +70,9 @@ int cmd_seed(const char *arg, void *data, struct pico_err *err);
 /* A one-line progress on stderr, if that is a terminal and the work has taken
    more than a second. `done` of `total`; total 0: not known. */
 void cmd_progress(const char *what, uint64_t done, uint64_t total);
+/* Output begins: from now on there is progress only if stdout is a file, since
+   what goes elsewhere may appear on the same screen. */
+void cmd_progress_output(void);
 /* Erases it. */
 void cmd_progress_end(void);
 

@@ -37,7 +37,7 @@ put_data(const struct pico_gguf *g, const char *path, const char *tensor,
 		(void)pico_dequantize(t->type, t->data + i / type->block *
 		    type->bytes, y, (size_t)k);
 		if (fwrite(y, sizeof *y, (size_t)k, stdout) != k)
-			break;	/* cmd_finish says why */
+			cmd_flush();	/* says why */
 	}
 	return 0;
 }
@@ -49,6 +49,7 @@ put_stats(const struct pico_tensor *t)
 	struct pico_stats s;
 
 	(void)pico_stats(t->type, t->data, elements(t), &s);
+	cmd_progress_output();
 	put_text(t->name, SIZE_MAX);
 	printf("\t%s\t%" PRIu64 "\t%.9g\t%.9g\t%.9g\t%.9g\t%" PRIu64 "\t%"
 	    PRIu64 "\n", pico_type(t->type)->name, s.n, s.min, s.max, s.mean,

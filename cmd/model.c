@@ -88,6 +88,8 @@ running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
 	struct pico_err err = {0};
 
 	*r = (struct running){ .o = o, .disk = pico_disk_read() };
+	if (o->kv_file != NULL && *o->kv_file == '\0')
+		cmd_usage("option --kv: the file name is empty");
 	if (o->kv_file != NULL && pico_kv_can_save(o->kv_file, &err) < 0)
 		cmd_die(&err);
 	if (pico_gguf_open(&r->gguf, path, 0, &err) < 0)

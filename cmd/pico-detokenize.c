@@ -42,7 +42,7 @@ static const struct pico_opt options[] = {
 static struct pico_vocab *vocab;
 static struct pico_detok detok;
 static char *piece;
-static bool prompt;		/* write each token's bytes at once */
+static bool prompt;		/* write before waiting for more input */
 static bool begun;		/* something of the current text was read */
 static uint64_t n_texts, n_tokens, n_bytes;
 
@@ -129,13 +129,13 @@ json_end(void)
 static void
 put(const char *p, size_t n)
 {
+	if (n == 0)
+		return;
 	n_bytes += n;
 	if (json)
 		json_bytes(p, n);
 	else
 		(void)fwrite(p, 1, n, stdout);
-	if (prompt)
-		cmd_flush();
 }
 
 static void
@@ -183,8 +183,6 @@ end_text(void)
 	} else if (!exact) {
 		(void)putchar(null ? '\0' : '\n');
 	}
-	if (prompt)
-		cmd_flush();
 }
 
 static void
@@ -225,6 +223,8 @@ detokenize(const char *operand)
 			token(in, value);
 		else if (!session)
 			end_text();
+		if (prompt && !pico_tokens_ready(in))
+			cmd_flush();
 	}
 	if (event < 0)
 		cmd_die(&err);
@@ -264,6 +264,7 @@ main(int argc, char **argv)
 		detokenize(argv[i]);
 	if (session && begun)
 		end_text();
+	cmd_flush();
 	if (verbose)
 		(void)fprintf(stderr, "texts:\t%" PRIu64 "\ntokens:\t%" PRIu64
 		    "\nbytes:\t%" PRIu64 "\nseconds:\t%.3f\n", n_texts,

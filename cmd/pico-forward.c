@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Token stream in, logits stream (or a table of it) out. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -53,11 +54,20 @@ struct forward {
 	double seconds;
 };
 
+/* `pos`: of the token that these logits are for. */
 static int
-senseless(uint64_t pos, struct pico_err *err)
+senseless(const float *logits, uint32_t n_vocab, uint64_t pos,
+    struct pico_err *err)
 {
+	uint32_t id;
+
+	for (id = 0; id < n_vocab && !isnan(logits[id]); id++)
+		;
+	if (id < n_vocab)
+		return pico_fail(err, PICO_ERROR, "position %" PRIu64
+		    ": logit of token %" PRIu32 " is NaN", pos, id);
 	return pico_fail(err, PICO_ERROR, "position %" PRIu64
-	    ": the logits are NaN or all -infinity", pos);
+	    ": no token is possible", pos);
 }
 
 /* position, token, rank, id, logit, log-probability, piece */
@@ -70,7 +80,7 @@ print_top(struct forward *f, uint64_t pos, int32_t token, const float *logits,
 	double best;
 
 	if (n == 0)
-		return senseless(pos, err);
+		return senseless(logits, n_vocab, pos + 1, err);
 	best = pico_logprob(logits, n_vocab, f->cand[0].id);
 	for (i = 0; i < n; i++) {
 		struct pico_str s = pico_vocab_text(f->r.vocab, f->cand[i].id);
@@ -79,6 +89,7 @@ print_top(struct forward *f, uint64_t pos, int32_t token, const float *logits,
 		(void)printf("%" PRIu64 "\t%" PRId32 "\t%zu\t%" PRId32
 		    "\t%.9g\t%.9g\t%s\n", pos, token, i + 1, f->cand[i].id,
 		    f->cand[i].logit,
+		    isinf(f->cand[0].logit) ? (i == 0 ? 0 : -INFINITY) :
 		    best + (f->cand[i].logit - f->cand[0].logit), f->shown);
 	}
 	return 0;
@@ -89,11 +100,11 @@ static int
 print_nll(struct forward *f, uint64_t pos, int32_t token, const float *logits,
     struct pico_err *err)
 {
-	double p = pico_logprob(logits, (uint32_t)pico_vocab_n(f->r.vocab),
-	    token);
+	uint32_t n_vocab = (uint32_t)pico_vocab_n(f->r.vocab);
+	double p = pico_logprob(logits, n_vocab, token);
 
 	if (isnan(p))
-		return senseless(pos - 1, err);
+		return senseless(logits, n_vocab, pos, err);
 	(void)printf("%" PRIu64 "\t%" PRId32 "\t%.9g\n", pos, token, p);
 	return 0;
 }
@@ -105,6 +116,7 @@ put_token(struct forward *f, const struct lines *l, size_t start, size_t i,
 {
 	bool last = i + 1 == l->n;
 
+	cmd_progress_output();
 	if (nll) {
 		if (i == 0 && f->have_last && print_nll(f, start, l->ids[0],
 		    f->last, err) < 0)

@@ -51,6 +51,7 @@ static const struct pico_opt options[] = {
 static int
 put(void *data, int32_t id, struct pico_err *err)
 {
+	cmd_progress_output();
 	return pico_tokens_put(data, id, err);
 }
 
@@ -172,6 +173,8 @@ main(int argc, char **argv)
 	if (jobs > 1 && (session || model.kv_file != NULL))
 		cmd_usage("option -j: one sequence only with %s",
 		    session ? "--session" : "--kv");
+	if (binary)
+		cmd_no_terminal("option -b: binary output");
 	running_open(&r, &model, (uint32_t)jobs);
 	running_load(&r);
 	params.seed = sampling.seed;

@@ -2,6 +2,7 @@
 /* pico-sample: logits in, tokens out. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "sampling.h"
@@ -96,8 +97,8 @@ show_row(const float *logits)
 		(void)printf("%" PRIu64 "\t%" PRId64 "\t%" PRId32
 		    "\t%.9g\t%.9g\n", n_rows, i + 1, c[i].id, c[i].logit,
 		    c[i].p);
-	if (ferror(stdout))
-		exit(cmd_finish(PICO_ERROR));
+	if (out.prompt || ferror(stdout))
+		cmd_flush();
 }
 
 static void
@@ -202,6 +203,8 @@ main(int argc, char **argv)
 
 	if (show_table && binary)
 		cmd_usage("options -b and --show exclude each other");
+	if (binary)
+		cmd_no_terminal("option -b: binary output");
 	pico_tokens_out_init(&out, STDOUT_FILENO, binary);
 	cmd_out = &out;
 	if (i == argc)

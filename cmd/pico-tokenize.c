@@ -211,6 +211,8 @@ check_options(void)
 	if (binary + show + count + offsets > 1)
 		cmd_usage("options -b, --show, --count and --offsets exclude "
 		    "each other");
+	if (binary)
+		cmd_no_terminal("option -b: binary output");
 	if (want_bos && (no_bos || continued))
 		cmd_usage("options --bos and %s exclude each other",
 		    no_bos ? "--no-bos" : "--continued");

@@ -227,6 +227,8 @@ struct pico_gguf_info {
 	uint64_t file_size;		/* of this file; what was read, if a pipe */
 	uint64_t n_kv, n_tensors;	/* as the header announces them */
 	uint64_t data_offset;		/* start of the data section; 0 if none */
+	uint64_t identity;		/* changes when the file does, and when
+					   it is copied */
 };
 
 int pico_gguf_n_shards(const struct pico_gguf *g);
@@ -567,14 +569,15 @@ size_t pico_ctx_match(const struct pico_ctx *c, uint32_t seq,
     const int32_t *ids, size_t n);
 
 /*
- * KV files (pico-kv(5)): the tokens and the cache of one sequence, with a
- * fingerprint of the model and a checksum. Loading a file that is missing
- * leaves the sequence empty and returns 0, else 1. Saving goes to a temporary
- * name first and never leaves half a file.
+ * KV files (pico-kv(5)): the tokens and the cache of one sequence, with a hash
+ * of the model and a checksum. Loading a file that is missing leaves the
+ * sequence empty and returns 0, else 1. Saving goes to a temporary name first
+ * and never leaves half a file. The model is read as a whole once, unless its
+ * files are those that a loaded cache was made with.
  */
 int pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
     struct pico_err *err);
-int pico_kv_save(const struct pico_ctx *c, uint32_t seq, const char *path,
+int pico_kv_save(struct pico_ctx *c, uint32_t seq, const char *path,
     struct pico_err *err);
 /* Fails if saving is bound to fail: no such directory, or no right to it. */
 int pico_kv_can_save(const char *path, struct pico_err *err);

@@ -130,6 +130,8 @@ struct map {
 	const uint8_t *p;
 	uint64_t n;
 	bool mapped;
+	uint64_t identity;	/* of the file as it is now: device, number,
+				   size and times */
 };
 int map_open(struct map *m, const char *path, struct pico_err *err);
 void map_close(struct map *m);

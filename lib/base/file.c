@@ -86,6 +86,11 @@ map_open(struct map *m, const char *path, struct pico_err *err)
 		goto bad;
 	}
 	m->n = (uint64_t)st.st_size;
+	m->identity = hash_bytes(HASH_START, (uint64_t[]){
+	    (uint64_t)st.st_dev, (uint64_t)st.st_ino, (uint64_t)st.st_size,
+	    (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec,
+	    (uint64_t)st.st_ctim.tv_sec, (uint64_t)st.st_ctim.tv_nsec,
+	    }, 7 * sizeof(uint64_t));
 	if (m->n > 0) {
 		p = mmap(NULL, (size_t)m->n, PROT_READ, MAP_PRIVATE, fd, 0);
 		if (p == MAP_FAILED) {

@@ -54,7 +54,17 @@ struct slot {
 	int64_t made;		/* tokens generated */
 	struct held held;
 	uint32_t queued;	/* columns in this pass */
+	/* Another slot is computing the first `share` tokens of this prompt,
+	   too: wait for it. 0: nothing to wait for. */
+	uint32_t leader;
+	uint64_t leader_number;
+	size_t share;
+	size_t reused;		/* tokens taken over, not counted yet */
 };
+
+/* Fewer tokens in common are not worth waiting for. */
+#define SHARE_MIN 32
+
 
 struct pico_gen {
 	struct pico_ctx *ctx;
@@ -234,14 +244,16 @@ static int
 draw(struct pico_gen *g, struct slot *s, const float *logits,
     struct pico_err *err)
 {
+	struct pico_err why = {0};
 	uint64_t pos = s->ids.n;
 	int32_t id;
 	int r;
 
 	if (pico_sampler_draw(g->sampler, &g->p->chain, logits, s->ids.v,
 	    s->ids.n, pos, pico_draw(g->p->seed, s->number, pos), &id,
-	    err) < 0)
-		return -1;
+	    &why) < 0)
+		return fail(err, "sequence %" PRIu64 ", %s", s->number + 1,
+		    why.msg);
 	if (is_stop_id(g, id))
 		return end_sequence(g, s, PICO_END_STOP, err);
 	if (push(&s->ids, id, err) < 0)
@@ -283,7 +295,53 @@ reuse(struct pico_gen *g, struct slot *s)
 		}
 	}
 	pico_ctx_copy(g->ctx, seq, best, most);
-	g->stats.reused_tokens += most;
+	s->reused = most;
+}
+
+/* Looks for an older sequence that is still computing what this one shares
+   with it. */
+static void
+follow(struct pico_gen *g, struct slot *s)
+{
+	size_t n, done, most = s->reused + SHARE_MIN - 1;
+	struct slot *other;
+	uint32_t i;
+
+	s->share = 0;
+	for (i = 0; i < g->n_slots; i++) {
+		other = &g->slots[i];
+		if (other == s || other->entry == NULL || other->made > 0)
+			continue;
+		for (n = 0; n < MIN(s->ids.n - 1, other->ids.n) &&
+		    s->ids.v[n] == other->ids.v[n]; n++)
+			;
+		(void)pico_ctx_tokens(g->ctx, i, &done);
+		if (n > most && done < n) {
+			most = n;
+			s->share = n;
+			s->leader = i;
+			s->leader_number = other->number;
+		}
+	}
+}
+
+/* Whether a slot still waits for its leader; if no more, it takes over what is
+   there now. Leaders are older, so nobody waits in a circle. */
+static bool
+waits(struct pico_gen *g, struct slot *s)
+{
+	const struct slot *leader = &g->slots[s->leader];
+	size_t done;
+
+	if (s->share == 0)
+		return false;
+	(void)pico_ctx_tokens(g->ctx, s->leader, &done);
+	if (leader->entry != NULL && leader->number == s->leader_number &&
+	    done < s->share)
+		return true;
+	s->share = 0;
+	reuse(g, s);
+	return false;
 }
 
 static struct slot *
@@ -364,6 +422,7 @@ pico_gen_add(struct pico_gen *g, const int32_t *ids, size_t n, bool echo,
 	if (s->ids.n == n_ctx)
 		return end_sequence(g, s, PICO_END_CONTEXT, err);
 	reuse(g, s);
+	follow(g, s);
 	return 0;
 }
 
@@ -397,7 +456,8 @@ pico_gen_step(struct pico_gen *g, struct pico_err *err)
 	for (pass = 0; pass < 2; pass++) {
 		for (i = 0; i < g->n_slots; i++) {
 			s = &g->slots[i];
-			if (s->entry == NULL || (s->made > 0) != (pass == 0))
+			if (s->entry == NULL || (s->made > 0) != (pass == 0) ||
+			    waits(g, s))
 				continue;
 			n += queue_columns(g, i, n, chunk - n);
 		}
@@ -408,6 +468,11 @@ pico_gen_step(struct pico_gen *g, struct pico_err *err)
 		return 0;
 	if (pico_ctx_eval(g->ctx, g->cols, n, err) < 0)
 		return -1;
+	for (at = 0; at < n; at += s->queued) {
+		s = &g->slots[g->cols[at].seq];
+		g->stats.reused_tokens += s->reused;
+		s->reused = 0;
+	}
 	g->stats.prompt_tokens += n - decoding;
 	g->stats.decoded_tokens += decoding;
 	for (at = 0; at < n; ) {

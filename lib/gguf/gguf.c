@@ -456,8 +456,8 @@ read_tensor(struct reader *r, struct pico_gguf *g, uint64_t i, uint64_t n)
 	if (take_u32(r, "n_dims", &t.n_dims) < 0)
 		return -1;
 	if (t.n_dims < 1 || t.n_dims > 4)
-		return bad(r, "n_dims is %" PRIu32 ", not between 1 and 4 "
-		    "dimensions", t.n_dims);
+		return bad(r, "n_dims is %" PRIu32 ", not between 1 and 4",
+		    t.n_dims);
 	for (d = 0; d < t.n_dims; d++) {
 		if (take_count(r, "dimensions", &t.dims[d]) < 0)
 			return -1;
@@ -603,7 +603,8 @@ parse(struct pico_gguf *g, bool header, bool *cut, struct pico_err *err)
 	int rc = -1;
 
 	*info = (struct pico_gguf_info){ .path = s->path,
-	    .file_size = s->map.n, .alignment = 32 };
+	    .file_size = s->map.n, .alignment = 32,
+	    .identity = s->map.identity };
 	if (read_header(&r, info) < 0 ||
 	    check_count(&r, "kv_count", info->n_kv) < 0)
 		goto out;

@@ -4,9 +4,12 @@
  * then for each layer and kv head the keys and the values of the positions in
  * use, then a checksum of all before it.
  */
+#define _XOPEN_SOURCE 700	/* realpath */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,39 +21,30 @@ static const uint8_t magic[8] = { 0x89, 'P', 'K', 'V', 1, 0, 0, 0 };
 
 struct header {
 	uint8_t magic[8];
-	uint64_t fingerprint;	/* of the model and of options that matter */
+	uint64_t model;		/* hash of all that decides about the cache */
+	uint64_t identity;	/* of the model's files when it was written */
 	uint64_t n_tokens;
 	uint64_t body;		/* bytes between header and checksum */
 	uint32_t kv_type, n_layer;
-	uint64_t reserved[3];
+	uint64_t reserved[2];
 };
 _Static_assert(sizeof(struct header) == 64, "the header has no padding");
 
-/* Pieces of this many bytes, spread over each tensor, go into the hash: the
-   whole would mean reading the model for every start. */
-#define SAMPLE 64
-#define SAMPLES 16
-
-/*
- * Identifies the model: hyperparameters, the tensor table, and samples of
- * every tensor's data. Models that differ in one of a few weights only may
- * look alike; models that were trained do not.
- */
+/* Hyperparameters and all tensors, names and data: the whole model is read. The
+   vocabulary and texts do not enter the cache. */
 static uint64_t
-fingerprint(const struct pico_ctx *c)
+hash_model(const struct pico_ctx *c)
 {
 	const struct pico_gguf *g = c->m->gguf;
-	const struct hparams *h = &c->m->h;
-	uint64_t v = HASH_START, at, step;
+	const char *arch = c->m->h.arch->name;
+	size_t i, n = strlen(arch);
 	const struct pico_tensor *t;
 	const struct pico_kv *kv;
-	size_t i, k, n;
+	uint64_t v = HASH_START;
 
 	for (i = 0; i < pico_gguf_n_kv(g); i++) {
 		kv = pico_gguf_kv(g, i);
-		n = strlen(h->arch->name);
-		/* the vocabulary and texts do not enter the cache */
-		if (kv->key.n <= n || memcmp(kv->key.p, h->arch->name, n) != 0)
+		if (kv->key.n <= n || memcmp(kv->key.p, arch, n) != 0)
 			continue;
 		v = hash_bytes(v, kv->key.p, kv->key.n);
 		v = hash_bytes(v, kv->data, (size_t)kv->bytes);
@@ -60,13 +54,22 @@ fingerprint(const struct pico_ctx *c)
 		v = hash_bytes(v, t->name.p, t->name.n);
 		v = hash_bytes(v, &t->type, sizeof t->type);
 		v = hash_bytes(v, t->dims, sizeof t->dims);
-		if (t->bytes <= SAMPLE * SAMPLES) {
-			v = hash_bytes(v, t->data, (size_t)t->bytes);
-			continue;
-		}
-		step = (t->bytes - SAMPLE) / (SAMPLES - 1);
-		for (k = 0, at = 0; k < SAMPLES; k++, at += step)
-			v = hash_bytes(v, t->data + at, SAMPLE);
+		v = hash_bytes(v, t->data, (size_t)t->bytes);
+	}
+	return v;
+}
+
+/* Changes whenever a file of the model is written, moved or copied. */
+static uint64_t
+identity(const struct pico_ctx *c)
+{
+	const struct pico_gguf *g = c->m->gguf;
+	uint64_t v = HASH_START, id;
+	int i;
+
+	for (i = 0; i < pico_gguf_n_shards(g); i++) {
+		id = pico_gguf_info(g, i).identity;
+		v = hash_bytes(v, &id, sizeof id);
 	}
 	return v;
 }
@@ -149,7 +152,9 @@ check_header(const struct pico_ctx *c, const struct header *h,
 
 	if (memcmp(h->magic, magic, 7) != 0 || h->magic[7] != 0)
 		return fail(err, "%s is not a KV file", name);
-	if (h->fingerprint != fingerprint(c))
+	/* The same files as when it was written need not be read; others may
+	   hold the same model. */
+	if (h->identity != identity(c) && h->model != hash_model(c))
 		return fail(err, "%s was made with another model", name);
 	if (h->kv_type != (uint32_t)c->kv.type)
 		return fail(err, "%s holds a cache of type %s, this run uses "
@@ -185,7 +190,7 @@ pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
 	(void)snprintf(name, sizeof name, "KV file '%s'", path);
 	io = (struct io){ .name = name, .hash = HASH_START };
 	kv->n[seq] = 0;
-	io.fd = open(path, O_RDONLY | O_CLOEXEC);
+	io.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (io.fd < 0 && errno == ENOENT)
 		return 0;
 	if (io.fd < 0)
@@ -220,6 +225,7 @@ pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
 		}
 	}
 	kv->n[seq] = (uint32_t)h.n_tokens;
+	c->model_hash = h.model;
 	r = 1;
 out:
 	(void)close(io.fd);
@@ -256,17 +262,31 @@ open_temp(const char *path, char *temp, size_t size, struct pico_err *err)
 	return fd;
 }
 
+/* Holds back signals, which might leave the temporary file behind. */
+static void
+hold_signals(sigset_t *old)
+{
+	sigset_t all;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, old);
+}
+
 int
 pico_kv_can_save(const char *path, struct pico_err *err)
 {
 	char temp[4096];
-	int fd = open_temp(path, temp, sizeof temp, err);
+	sigset_t old;
+	int fd;
 
-	if (fd < 0)
-		return -1;
-	(void)close(fd);
-	(void)unlink(temp);
-	return 0;
+	hold_signals(&old);
+	fd = open_temp(path, temp, sizeof temp, err);
+	if (fd >= 0) {
+		(void)close(fd);
+		(void)unlink(temp);
+	}
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return fd < 0 ? -1 : 0;
 }
 
 /* Makes the new name last through a crash of the machine, where possible. */
@@ -285,14 +305,15 @@ sync_dir(const char *path)
 	}
 }
 
-int
-pico_kv_save(const struct pico_ctx *c, uint32_t seq, const char *path,
+/* `path` is what the user calls it, `target` what is to be replaced. */
+static int
+save(struct pico_ctx *c, uint32_t seq, const char *path, const char *target,
     struct pico_err *err)
 {
 	const struct kv *kv = &c->kv;
 	size_t n = kv->n[seq];
 	struct header h = {
-		.fingerprint = fingerprint(c), .n_tokens = n,
+		.model = c->model_hash, .identity = identity(c), .n_tokens = n,
 		.body = n * (row_bytes(kv) + sizeof(int32_t)),
 		.kv_type = (uint32_t)kv->type, .n_layer = kv->h->n_layer,
 	};
@@ -302,7 +323,7 @@ pico_kv_save(const struct pico_ctx *c, uint32_t seq, const char *path,
 
 	memcpy(h.magic, magic, sizeof magic);
 	(void)snprintf(name, sizeof name, "KV file '%s'", path);
-	io.fd = open_temp(path, temp, sizeof temp, err);
+	io.fd = open_temp(target, temp, sizeof temp, err);
 	if (io.fd < 0)
 		return -1;
 	mask = umask(0);
@@ -322,15 +343,33 @@ pico_kv_save(const struct pico_ctx *c, uint32_t seq, const char *path,
 		goto bad;
 	}
 	io.fd = -1;
-	if (rename(temp, path) < 0) {
+	if (rename(temp, target) < 0) {
 		(void)fail_errno(err, "cannot write %s", name);
 		goto bad;
 	}
-	sync_dir(path);
+	sync_dir(target);
 	return 0;
 bad:
 	if (io.fd >= 0)
 		(void)close(io.fd);
 	(void)unlink(temp);
 	return -1;
+}
+
+int
+pico_kv_save(struct pico_ctx *c, uint32_t seq, const char *path,
+    struct pico_err *err)
+{
+	/* a link stays, and what it points to is replaced */
+	char *real = realpath(path, NULL);
+	sigset_t old;
+	int r;
+
+	if (c->model_hash == 0)
+		c->model_hash = hash_model(c);
+	hold_signals(&old);
+	r = save(c, seq, path, real != NULL ? real : path, err);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	free(real);
+	return r;
 }

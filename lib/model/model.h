@@ -160,6 +160,7 @@ struct pico_ctx {
 	uint32_t chunk;
 	double *freq;			/* n_rot / 2 */
 	double magnitude;
+	uint64_t model_hash;		/* for KV files; 0: not known yet */
 
 	/* The pass under way; its arrays hold `chunk` columns. */
 	uint32_t n_cols;
