@@ -137,11 +137,12 @@ group_sums(uint32_t type, const uint8_t *w, const struct acts *a)
 KERNEL __m256
 add_group(uint32_t type, const uint8_t *w, const struct acts *a, __m256 acc)
 {
+	/* codes first: clang would take them from the wide reads of scales */
+	__m256 sums = _mm256_cvtepi32_ps(group_sums(type, w, a));
 	__m256 da = _mm256_loadu_ps(a->d), m = da;
 	__m256 d = scales_small(type, w, &m);
 
-	acc = _mm256_fmadd_ps(_mm256_mul_ps(d, da),
-	    _mm256_cvtepi32_ps(group_sums(type, w, a)), acc);
+	acc = _mm256_fmadd_ps(_mm256_mul_ps(d, da), sums, acc);
 	if (has_min(type))
 		acc = _mm256_fmadd_ps(_mm256_mul_ps(m, da),
 		    _mm256_cvtepi32_ps(

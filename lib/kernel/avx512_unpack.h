@@ -363,11 +363,9 @@ KERNEL __m128i
 near_halves(const uint8_t *p, size_t step)
 {
 	const short k = (short)(step / 2);
-	__m512i at = _mm512_castsi128_si512(_mm_setr_epi16(0, k, 2 * k,
+	const __m512i at = _mm512_castsi128_si512(_mm_setr_epi16(0, k, 2 * k,
 	    3 * k, 32, 32 + k, 32 + 2 * k, 32 + 3 * k));
 
-	IN_REGISTER(at);	/* clang would know better, at three times the
-				   cost */
 	return _mm512_castsi512_si128(_mm512_permutex2var_epi16(
 	    _mm512_loadu_si512(p), at, _mm512_loadu_si512(p + 4 * step)));
 }
