@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the AVX-512 set share. Its code needs F, BW, VL, DQ and
- * VNNI, and FMA and BMI2, which every such machine has; avx512_runs_here()
- * asks for all of them.
+ * VNNI, and FMA and BMI2, which every such machine has; runs_here() asks for
+ * all of them.
  */
 #ifndef PICO_KERNEL_AVX512_H
 #define PICO_KERNEL_AVX512_H
@@ -101,8 +101,8 @@ tree32(__m512 lo, __m512 hi)
 	    _mm512_extractf32x8_ps(s, 1)));
 }
 
-/* TREE(16) of 16 vectors at once: lane i gets that of s[i]. Each step adds upper halves to
-   lower ones, of two vectors that become one. */
+/* TREE(16) of 16 vectors at once: lane i gets that of s[i]. Each step adds upper
+   halves to lower ones, of two vectors that become one. */
 KERNEL __m512
 tree16(__m512 *s)
 {

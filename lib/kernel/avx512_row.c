@@ -11,8 +11,9 @@
 
 #include "avx512_unpack.h"
 
-/* Bytes between what is fetched and what is used. */
-#define AHEAD 1536
+/* Bytes between what is fetched and what is used. Measured, reading from memory
+   on Zen 5: 1 KB gives 0.75 of the bandwidth, 8 KB 0.9, 32 KB no more. */
+#define AHEAD 8192
 /* Columns that meet a row of weights while it is in the nearest cache. */
 #define COLS 4
 /* Groups in the longest row that is handled here. */
@@ -136,11 +137,12 @@ group_sums(uint32_t type, const uint8_t *w, const struct acts *a)
 KERNEL __m256
 add_group(uint32_t type, const uint8_t *w, const struct acts *a, __m256 acc)
 {
+	/* codes first: clang would take them from the wide reads of scales */
+	__m256 sums = _mm256_cvtepi32_ps(group_sums(type, w, a));
 	__m256 da = _mm256_loadu_ps(a->d), m = da;
 	__m256 d = scales_small(type, w, &m);
 
-	acc = _mm256_fmadd_ps(_mm256_mul_ps(d, da),
-	    _mm256_cvtepi32_ps(group_sums(type, w, a)), acc);
+	acc = _mm256_fmadd_ps(_mm256_mul_ps(d, da), sums, acc);
 	if (has_min(type))
 		acc = _mm256_fmadd_ps(_mm256_mul_ps(m, da),
 		    _mm256_cvtepi32_ps(
