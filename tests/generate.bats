@@ -316,3 +316,36 @@ x" ]
 	cat p p | pico-generate -v -n 1 2>v >/dev/null
 	grep -qx 'reused:	4 tokens' v
 }
+
+@test "generate: what prompts have in common is computed once, for every -j" {
+	cd "$BATS_TEST_TMPDIR"
+	common=$(seq 300 399 | tr '\n' ' ')
+	for i in 1 2 3 4 5 6; do
+		echo "1 $common $((400 + i)) 5"
+	done >p
+	for j in 1 2 6; do
+		pico-generate -v -j "$j" -n 3 p 2>report >"out$j"
+		grep '^prompt:' report | cut -d' ' -f1
+		grep '^reused:' report
+		cmp out1 "out$j"
+	done | sort -u >kinds
+	cat kinds
+	[ "$(wc -l <kinds)" -eq 2 ]
+	grep -qx 'prompt:	113' kinds
+}
+
+@test "generate: progress never mixes with output on a terminal" {
+	command -v script >/dev/null || skip 'needs script(1)'
+	run script -qec "(echo 1 557; sleep 2; echo 1 581) |
+	    pico-generate -n 3" /dev/null
+	[ "$status" -eq 0 ]
+	[ "${#lines[@]}" -eq 2 ]
+	[[ $output != *$'\e'* ]]
+}
+
+@test "generate: binary output is refused to a terminal" {
+	command -v script >/dev/null || skip 'needs script(1)'
+	run script -qec "echo 1 557 | pico-generate -b -n 3" /dev/null
+	[ "$status" -eq 2 ]
+	[[ $output == *'does not go to a terminal'* ]]
+}

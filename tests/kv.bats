@@ -155,3 +155,37 @@ refused() {
 	pico-generate -n 3 --kv c p | cmp want -
 	pico-generate -n 3 --kv c p | cmp want -
 }
+
+@test "kv: a model that differs in one bit is another model, a copy is not" {
+	cd "$BATS_TEST_TMPDIR"
+	echo 1 557 581 261 436 >p
+	pico-generate --kv c -n 3 p >right
+	cp c before
+	cp "$MODEL" copy.gguf
+	pico-generate -m copy.gguf --kv c -n 3 p | cmp - right
+	# the last weight byte but some: inside the last tensor
+	size=$(wc -c <copy.gguf)
+	at=$((size - 100))
+	byte=$(od -An -tu1 -j "$at" -N 1 copy.gguf)
+	printf "$(printf '\\%03o' $((byte ^ 4)))" |
+	    dd of=copy.gguf bs=1 seek="$at" conv=notrunc 2>/dev/null
+	cp before c
+	run_split pico-generate -m copy.gguf --kv c -n 3 p
+	expect_error 1 "KV file 'c' was made with another model"
+	cmp c before
+}
+
+@test "kv: a link stays a link, a fifo and an empty name are refused" {
+	cd "$BATS_TEST_TMPDIR"
+	echo 1 557 >p
+	pico-generate --kv real -n 2 p >/dev/null
+	ln -s real link
+	pico-generate --kv link -n 2 p >/dev/null
+	[ -L link ]
+	mkfifo fifo
+	run_split pico-generate --kv fifo -n 2 p
+	expect_error 1 'not a regular file'
+	run_split pico-generate --kv '' -n 2 p
+	expect_error 2 'option --kv'
+	[ "$(ls real* link* fifo* | xargs)" = 'fifo link real' ]
+}
