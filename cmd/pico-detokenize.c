@@ -223,7 +223,7 @@ detokenize(const char *operand)
 			token(in, value);
 		else if (!session)
 			end_text();
-		if (prompt && !pico_tokens_ready(in))
+		if (prompt && !pico_tokens_buffered(in))
 			cmd_flush();
 	}
 	if (event < 0)

@@ -307,6 +307,9 @@ int pico_tokens_next(struct pico_tokens_in *in, int32_t *value,
 uint64_t pico_tokens_line(const struct pico_tokens_in *in);
 /* Whether something can be read without waiting (or the end was reached). */
 bool pico_tokens_ready(const struct pico_tokens_in *in);
+/* Whether the next event is in the buffer already: nothing has to be read, so
+   there is no need to write what waits first. */
+bool pico_tokens_buffered(const struct pico_tokens_in *in);
 /* After a fault in a text stream: goes on at the next line. False if that
    cannot be done. */
 bool pico_tokens_recover(struct pico_tokens_in *in);

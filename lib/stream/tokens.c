@@ -242,6 +242,20 @@ pico_tokens_ready(const struct pico_tokens_in *in)
 }
 
 bool
+pico_tokens_buffered(const struct pico_tokens_in *in)
+{
+	size_t i = in->b.pos;
+
+	if (in->form == FORM_BINARY)	/* a header may stand before an id */
+		return in->b.len - i >= sizeof header + 4;
+	while (i < in->b.len && is_blank(in->b.buf[i]))
+		i++;
+	while (i < in->b.len && in->b.buf[i] >= '0' && in->b.buf[i] <= '9')
+		i++;
+	return i < in->b.len;
+}
+
+bool
 pico_tokens_recover(struct pico_tokens_in *in)
 {
 	uint8_t c;
