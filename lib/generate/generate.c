@@ -169,8 +169,9 @@ release(struct pico_gen *g, struct slot *s, size_t limit, struct pico_err *err)
 	if (n == 0)
 		return 0;
 	gone = h->end[n - 1];
-	memmove(h->text, h->text + gone, h->n - gone);
 	h->n -= gone;
+	if (h->n > 0)
+		memmove(h->text, h->text + gone, h->n);
 	h->ids.n -= n;
 	for (i = 0; i < h->ids.n; i++) {
 		h->ids.v[i] = h->ids.v[i + n];
@@ -192,7 +193,8 @@ hold(struct pico_gen *g, struct slot *s, int32_t id, struct pico_err *err)
 	    "token ends", err) < 0 ||
 	    mem_grow(&h->text, &h->cap, h->n + n, 1, "text", err) < 0)
 		return -1;
-	memcpy(h->text + h->n, g->piece, n);
+	if (n > 0)
+		memcpy(h->text + h->n, g->piece, n);
 	h->n += n;
 	h->end[h->ids.n - 1] = h->n;
 	at = find_stop(g, h, &keep);
