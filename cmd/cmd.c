@@ -238,6 +238,7 @@ cmd_read_all(int fd, const char *for_messages, size_t *n)
 			cap = cap > 0 ? cap * 2 : 65536;
 			p = realloc(buf, cap);
 			if (p == NULL) {
+				free(buf);
 				cmd_fail("%s: no memory for %zu bytes of text",
 				    for_messages, cap);
 			}
@@ -249,8 +250,11 @@ cmd_read_all(int fd, const char *for_messages, size_t *n)
 		if (k > 0) {
 			*n += (size_t)k;
 		} else if (errno != EINTR) {
+			int why = errno;
+
+			free(buf);
 			cmd_fail("read error on %s: %s", for_messages,
-			    strerror(errno));
+			    strerror(why));
 		}
 	}
 }
