@@ -231,16 +231,17 @@ cmd_read_all(int fd, const char *for_messages, size_t *n)
 	size_t cap = 0;
 	char *buf = NULL, *p;
 	ssize_t k;
-	int e;
 
 	*n = 0;
 	for (;;) {
 		if (*n == cap) {
 			cap = cap > 0 ? cap * 2 : 65536;
 			p = realloc(buf, cap);
-			if (p == NULL)
+			if (p == NULL) {
+				free(buf);
 				cmd_fail("%s: no memory for %zu bytes of text",
 				    for_messages, cap);
+			}
 			buf = p;
 		}
 		k = read(fd, buf + *n, cap - *n);
@@ -249,10 +250,11 @@ cmd_read_all(int fd, const char *for_messages, size_t *n)
 		if (k > 0) {
 			*n += (size_t)k;
 		} else if (errno != EINTR) {
-			e = errno;
+			int why = errno;
+
 			free(buf);
 			cmd_fail("read error on %s: %s", for_messages,
-			    strerror(e));
+			    strerror(why));
 		}
 	}
 }

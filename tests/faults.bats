@@ -427,6 +427,7 @@ args() {
 	printf '\0\0\300\177' | dd of=nan.gguf bs=1 seek=$((data + at)) \
 	    conv=notrunc status=none
 	echo 1 2 3 >q
+	nan='position 3: logit of token 0 is NaN'
 	run_split pico-generate -m nan.gguf q
 	expect_error 1 '^pico-generate: sequence 1, position 3: logit of token 0 is NaN$'
 	run_split pico-forward -m nan.gguf --top 3 q

@@ -191,10 +191,9 @@ hold(struct pico_gen *g, struct slot *s, int32_t id, struct pico_err *err)
 	if (push(&h->ids, id, err) < 0 ||
 	    mem_grow(&h->end, &h->cap_end, h->ids.n, sizeof *h->end,
 	    "token ends", err) < 0 ||
-	    mem_grow(&h->text, &h->cap, h->n + n, 1, "text", err) < 0)
-		return -1;
-	if (n > 0)
-		memcpy(h->text + h->n, g->piece, n);
+	    mem_grow(&h->text, &h->cap, h->n + n + 1, 1, "text", err) < 0)
+		return -1;	/* + 1: never NULL, though a piece be empty */
+	memcpy(h->text + h->n, g->piece, n);
 	h->n += n;
 	h->end[h->ids.n - 1] = h->n;
 	at = find_stop(g, h, &keep);
