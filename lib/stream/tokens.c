@@ -233,12 +233,28 @@ pico_tokens_next(struct pico_tokens_in *in, int32_t *value,
 	return next_binary(in, value, err);
 }
 
+/* Whether the buffer holds all of the next event; the blank that told the end
+   of the last id may still be in it. */
+static bool
+next_is_buffered(const struct pico_tokens_in *in)
+{
+	const uint8_t *p = in->b.buf + in->b.pos, *end = in->b.buf + in->b.len;
+
+	if (in->form == FORM_BINARY)
+		return end - p >= 4;
+	while (p < end && is_blank(*p))
+		p++;
+	while (p < end && *p >= '0' && *p <= '9')
+		p++;
+	return p < end;
+}
+
 bool
 pico_tokens_ready(const struct pico_tokens_in *in)
 {
 	struct pollfd p = { .fd = in->b.fd, .events = POLLIN };
 
-	return in->b.pos < in->b.len || in->ended || poll(&p, 1, 0) > 0;
+	return next_is_buffered(in) || in->ended || poll(&p, 1, 0) > 0;
 }
 
 bool

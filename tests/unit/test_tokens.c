@@ -75,16 +75,22 @@ reads_at_once(void)
 	in = pico_tokens_open(fd[0], "in", &err);
 	a = pico_tokens_next(in, &v, &err);
 	check(a == PICO_TOKEN && v == 12, "a token before the line ends", "");
+	check(!pico_tokens_ready(in), "a blank left over is nothing to read",
+	    "");
 	if (write(fd[1], "7\n", 2) != 2)
 		exit(1);
+	check(pico_tokens_ready(in), "more to read", "");
 	a = pico_tokens_next(in, &v, &err);
+	check(pico_tokens_ready(in), "the end of the line is at hand", "");
 	b = pico_tokens_next(in, &v, &err);
 	check(a == PICO_TOKEN && b == PICO_SEQ_END,
 	    "the end of a line before the file ends", "");
 	check(pico_tokens_line(in) == 2, "number of the line", "");
+	check(!pico_tokens_ready(in), "nothing after the line", "");
+	(void)close(fd[1]);
+	check(pico_tokens_ready(in), "the end of the file is at hand", "");
 	pico_tokens_close(in);
 	(void)close(fd[0]);
-	(void)close(fd[1]);
 }
 
 /* Ids that straddle the reader's buffer. */
