@@ -233,15 +233,15 @@ pico_tokens_next(struct pico_tokens_in *in, int32_t *value,
 	return next_binary(in, value, err);
 }
 
-/* Whether the buffer holds all of the next event; the blank that told the end
-   of the last id may still be in it. */
-static bool
-next_is_buffered(const struct pico_tokens_in *in)
+bool
+pico_tokens_buffered(const struct pico_tokens_in *in)
 {
 	const uint8_t *p = in->b.buf + in->b.pos, *end = in->b.buf + in->b.len;
 
-	if (in->form == FORM_BINARY)
-		return end - p >= 4;
+	if (in->form == FORM_BINARY)	/* a header is no event by itself */
+		return end - p >= 4 && (get_u32(p) != get_u32(header) ||
+		    end - p >= (ptrdiff_t)sizeof header + 4);
+	/* the blank that told the end of the last id may still be there */
 	while (p < end && is_blank(*p))
 		p++;
 	while (p < end && *p >= '0' && *p <= '9')
@@ -254,21 +254,7 @@ pico_tokens_ready(const struct pico_tokens_in *in)
 {
 	struct pollfd p = { .fd = in->b.fd, .events = POLLIN };
 
-	return next_is_buffered(in) || in->ended || poll(&p, 1, 0) > 0;
-}
-
-bool
-pico_tokens_buffered(const struct pico_tokens_in *in)
-{
-	size_t i = in->b.pos;
-
-	if (in->form == FORM_BINARY)	/* a header may stand before an id */
-		return in->b.len - i >= sizeof header + 4;
-	while (i < in->b.len && is_blank(in->b.buf[i]))
-		i++;
-	while (i < in->b.len && in->b.buf[i] >= '0' && in->b.buf[i] <= '9')
-		i++;
-	return i < in->b.len;
+	return pico_tokens_buffered(in) || in->ended || poll(&p, 1, 0) > 0;
 }
 
 bool
