@@ -196,9 +196,8 @@ clean:
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
 	@echo 'Also: units bench lint uninstall clean check-asan check-ubsan' \
-	    'check-tsan check-valgrind fuzz'
-
-	    'check-tsan check-valgrind check-arm64 check-armhf check-riscv64'
+	    'check-tsan check-valgrind check-arm64 check-armhf' \
+	    'check-riscv64 fuzz'
 
 -include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*.d \
 	$(BUILD)/tests/*/*.d)

@@ -35,11 +35,11 @@ stable() {
 }
 
 @test 'make targets that it names are there' {
-	grep -oE '^(sudo )?make [a-z-]+' "$ROOT/README.md" |
+	grep -oE '^(sudo )?make [a-z0-9-]+' "$ROOT/README.md" |
 	    sed 's/.*make //' | sort -u >targets
 	[ "$(wc -l <targets)" -gt 5 ]
 	while read -r t; do
-		grep -qE "^([a-z -]+ )?$t[: ]" "$ROOT/Makefile" || {
+		grep -qE "^([a-z0-9 -]+ )?$t[: ]" "$ROOT/Makefile" || {
 			echo "$t"
 			return 1
 		}
