@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The checksum of KV files and fingerprints: FNV-1a on 64-bit words. */
+/* Checksums, hashes of models, identities of files: FNV-1a on 64-bit words. */
 #include "base.h"
 
 #define PRIME 0x100000001b3u

@@ -337,10 +337,8 @@ multiply(struct pico_ctx *c, const float *x, size_t n_cols,
 struct step {
 	struct pico_ctx *c;
 	uint32_t il;
-	const struct layer *l;
-	const float *norm;
-	const float *in;
-	size_t n;
+	const float *norm;	/* weights of a norm */
+	const float *in;	/* rows to be added */
 };
 
 static void
@@ -462,7 +460,7 @@ attention(struct pico_ctx *c, uint32_t il)
 {
 	const struct hparams *h = &c->m->h;
 	const struct layer *l = &c->m->layers[il];
-	struct step s = { .c = c, .il = il, .l = l, .norm = l->attn_norm };
+	struct step s = { .c = c, .il = il, .norm = l->attn_norm };
 	struct product qkv[3] = {
 		{ &l->wq, c->q }, { &l->wk, c->key }, { &l->wv, c->value },
 	};
@@ -581,7 +579,7 @@ static void
 layer(struct pico_ctx *c, uint32_t il)
 {
 	const struct layer *l = &c->m->layers[il];
-	struct step s = { .c = c, .il = il, .l = l, .norm = l->ffn_norm };
+	struct step s = { .c = c, .norm = l->ffn_norm };
 
 	attention(c, il);
 	pool_run(c->pool, c->n_cols, 1, norm_cols, &s);
