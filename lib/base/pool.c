@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pool of threads, made once. A job is cut into shares, which the threads
- * take one after the other until none is left, the caller with them: a worker
- * that the system does not let run holds nobody up. Waiting spins briefly,
- * since the next job of a forward pass comes within microseconds, and then
- * sleeps, so that a busy neighbour gets the core.
+ * A pool of threads, made once. Each thread has a part of a job's items to itself
+ * and takes from its front, half of what is left each time: so it goes through
+ * its part in order, as memory likes it, in a few long steps and some short
+ * ones. Who has finished helps another, taking from the back of its part (work
+ * stealing, Blumofe & Leiserson 1999; the halving is Polychronopoulos & Kuck's
+ * guided self-scheduling, 1987): a worker that the system does not let run holds
+ * nobody up for long. Waiting spins briefly, since the next job of a forward
+ * pass comes within microseconds, and then sleeps, so that a busy neighbour gets
+ * the core.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -16,27 +20,40 @@
 /* Kernels keep tiles on the stack: 300 kB, and without optimisation 1.2 MB. */
 #define STACK_SIZE (4 << 20)
 #define SPINS 2000
-/* Shares of a job for each thread: enough to even out, few enough for each to
-   be a long stream through memory. */
-#define SHARES 4
+/* A job is counted in pieces of so many grains that the numbers of the pieces
+   fit in 16 bits. */
+#define MAX_PIECES 0xffff
+
+/* The pieces of a thread's part that nobody has taken yet, from lo to hi, with
+   the number of the job, so that nobody takes those of another: job << 32 |
+   lo << 16 | hi. */
+struct part {
+	_Atomic uint64_t left;
+	char other_line[56];	/* threads do not slow each other down */
+};
 
 struct pool {
 	unsigned n;		/* threads, the caller's included */
 	unsigned started;	/* really running, besides the caller's */
-	/* Number of the job, and how many of its shares are still to be taken:
-	   in one word, so that nobody takes a share of another job. */
-	_Atomic uint64_t ticket;
-	atomic_uint done;	/* shares that are computed */
+	atomic_uint job;	/* the number of the last one */
+	atomic_size_t done;	/* pieces that are computed */
 	atomic_uint sleepers;
 	atomic_bool quit, caller_waits;
-	/* the job; read only by those who hold a share of it */
+	/* the job; read only by those who hold pieces of it */
 	pool_fn *fn;
 	void *data;
-	size_t items, length;	/* items in all, and in a share */
-	unsigned shares;
+	size_t items, piece;	/* items in all, and in a piece */
+	size_t pieces;
+	struct part *part;	/* n of them, the caller's is the last */
 	pthread_mutex_t lock;
 	pthread_cond_t wake, finished;
-	pthread_t *worker;
+	struct worker *worker;
+};
+
+struct worker {
+	struct pool *pool;
+	unsigned i;
+	pthread_t thread;
 };
 
 static inline void
@@ -49,71 +66,88 @@ relax(void)
 #endif
 }
 
-static uint32_t
-job_of(uint64_t ticket)
-{
-	return (uint32_t)(ticket >> 32);
-}
-
-/* Takes one share of a job and computes it; false if none is left. */
+/* Takes half of what is left of part i, from its front or its back, into *lo and
+   *hi; false if nothing is. */
 static bool
-work(struct pool *p, uint32_t job)
+take(struct pool *p, unsigned i, uint32_t job, bool front, size_t *lo,
+    size_t *hi)
 {
-	uint64_t ticket = atomic_load(&p->ticket);
-	unsigned shares;
-	size_t lo;
+	uint64_t left = atomic_load(&p->part[i].left), after;
+	uint64_t first, end, half;
 
 	do {
-		if (job_of(ticket) != job || (uint32_t)ticket == 0)
+		first = left >> 16 & 0xffff;
+		end = left & 0xffff;
+		if (left >> 32 != job || first == end)
 			return false;
-	} while (!atomic_compare_exchange_weak(&p->ticket, &ticket,
-	    ticket - 1));
-	shares = p->shares;
-	lo = (shares - (uint32_t)ticket) * p->length;
-	p->fn(p->data, lo, MIN(lo + p->length, p->items));
-	if (atomic_fetch_add(&p->done, 1) + 1 == shares &&
-	    atomic_load(&p->caller_waits)) {
-		(void)pthread_mutex_lock(&p->lock);
-		(void)pthread_cond_signal(&p->finished);
-		(void)pthread_mutex_unlock(&p->lock);
-	}
+		half = (end - first + 1) / 2;
+		after = front ? left + (half << 16) : left - half;
+	} while (!atomic_compare_exchange_weak(&p->part[i].left, &left, after));
+	*lo = front ? first : end - half;
+	*hi = front ? first + half : end;
 	return true;
+}
+
+/* What thread `self` does for a job: its own part, and then those of others. */
+static void
+work(struct pool *p, unsigned self, uint32_t job)
+{
+	size_t lo, hi, end;
+	unsigned k;
+
+	for (k = 0; k < p->n; k++)
+		while (take(p, (self + k) % p->n, job, k == 0, &lo, &hi)) {
+			end = MIN(hi * p->piece, p->items);
+			p->fn(p->data, lo * p->piece, end);
+			if (atomic_fetch_add(&p->done, hi - lo) + hi - lo <
+			    p->pieces || !atomic_load(&p->caller_waits))
+				continue;
+			(void)pthread_mutex_lock(&p->lock);
+			(void)pthread_cond_signal(&p->finished);
+			(void)pthread_mutex_unlock(&p->lock);
+		}
 }
 
 static void *
 worker_main(void *arg)
 {
-	struct pool *p = arg;
+	struct worker *w = arg;
+	struct pool *p = w->pool;
 	uint32_t seen = 0;
 	unsigned i;
 
 	while (!atomic_load(&p->quit)) {
-		for (i = 0; i < SPINS &&
-		    job_of(atomic_load(&p->ticket)) == seen; i++)
+		for (i = 0; i < SPINS && atomic_load(&p->job) == seen; i++)
 			relax();
-		if (job_of(atomic_load(&p->ticket)) == seen) {
+		if (atomic_load(&p->job) == seen) {
 			(void)pthread_mutex_lock(&p->lock);
 			atomic_fetch_add(&p->sleepers, 1);
-			while (job_of(atomic_load(&p->ticket)) == seen)
+			while (atomic_load(&p->job) == seen)
 				(void)pthread_cond_wait(&p->wake, &p->lock);
 			atomic_fetch_sub(&p->sleepers, 1);
 			(void)pthread_mutex_unlock(&p->lock);
 		}
-		seen = job_of(atomic_load(&p->ticket));
-		while (work(p, seen))
-			;
+		seen = atomic_load(&p->job);
+		work(p, w->i, seen);
 	}
 	return NULL;
 }
 
-/* Begins the next job, of p->shares shares; returns its number. */
+/* Begins the next job, of p->pieces pieces; returns its number. */
 static uint32_t
 post(struct pool *p)
 {
-	uint32_t job = job_of(atomic_load(&p->ticket)) + 1;
+	uint32_t job = atomic_load(&p->job) + 1;
+	uint64_t lo = 0, hi;
+	unsigned i;
 
 	atomic_store(&p->done, 0);
-	atomic_store(&p->ticket, (uint64_t)job << 32 | p->shares);
+	for (i = 0; i < p->n; i++, lo = hi) {
+		hi = p->pieces * (i + 1) / p->n;
+		atomic_store(&p->part[i].left,
+		    (uint64_t)job << 32 | lo << 16 | hi);
+	}
+	atomic_store(&p->job, job);
 	if (atomic_load(&p->sleepers) > 0) {
 		(void)pthread_mutex_lock(&p->lock);
 		(void)pthread_cond_broadcast(&p->wake);
@@ -125,8 +159,7 @@ post(struct pool *p)
 void
 pool_run(struct pool *p, size_t n, size_t grain, pool_fn *fn, void *data)
 {
-	size_t grains = n / grain + (n % grain != 0), each;
-	uint32_t job;
+	size_t grains = n / grain + (n % grain != 0);
 	unsigned i;
 
 	if (p->started == 0 || grains <= 1) {
@@ -134,21 +167,18 @@ pool_run(struct pool *p, size_t n, size_t grain, pool_fn *fn, void *data)
 			fn(data, 0, n);
 		return;
 	}
-	each = (grains - 1) / MIN(grains, (size_t)p->n * SHARES) + 1;
 	p->fn = fn;
 	p->data = data;
 	p->items = n;
-	p->length = each * grain;
-	p->shares = (unsigned)((n - 1) / p->length + 1);
-	job = post(p);
-	while (work(p, job))
-		;
-	for (i = 0; i < SPINS && atomic_load(&p->done) < p->shares; i++)
+	p->piece = ((grains - 1) / MAX_PIECES + 1) * grain;
+	p->pieces = (n - 1) / p->piece + 1;
+	work(p, p->n - 1, post(p));
+	for (i = 0; i < SPINS && atomic_load(&p->done) < p->pieces; i++)
 		relax();
-	if (atomic_load(&p->done) < p->shares) {
+	if (atomic_load(&p->done) < p->pieces) {
 		(void)pthread_mutex_lock(&p->lock);
 		atomic_store(&p->caller_waits, true);
-		while (atomic_load(&p->done) < p->shares)
+		while (atomic_load(&p->done) < p->pieces)
 			(void)pthread_cond_wait(&p->finished, &p->lock);
 		atomic_store(&p->caller_waits, false);
 		(void)pthread_mutex_unlock(&p->lock);
@@ -171,7 +201,8 @@ pool_new(unsigned n, struct pico_err *err)
 	(void)pthread_cond_init(&p->wake, NULL);
 	(void)pthread_cond_init(&p->finished, NULL);
 	p->worker = mem_new(n, sizeof *p->worker, "thread pool", err);
-	if (p->worker == NULL) {
+	p->part = mem_new(n, sizeof *p->part, "thread pool", err);
+	if (p->worker == NULL || p->part == NULL) {
 		pool_free(p);
 		return NULL;
 	}
@@ -181,7 +212,10 @@ pool_new(unsigned n, struct pico_err *err)
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (i = 0; i + 1 < n; i++) {
-		e = pthread_create(&p->worker[i], &attr, worker_main, p);
+		p->worker[i].pool = p;
+		p->worker[i].i = i;
+		e = pthread_create(&p->worker[i].thread, &attr, worker_main,
+		    &p->worker[i]);
 		if (e != 0)
 			break;
 		p->started++;
@@ -206,14 +240,15 @@ pool_free(struct pool *p)
 		return;
 	if (p->started > 0) {
 		atomic_store(&p->quit, true);
-		p->shares = 0;
+		p->pieces = 0;
 		(void)post(p);
 		for (i = 0; i < p->started; i++)
-			(void)pthread_join(p->worker[i], NULL);
+			(void)pthread_join(p->worker[i].thread, NULL);
 	}
 	(void)pthread_cond_destroy(&p->wake);
 	(void)pthread_cond_destroy(&p->finished);
 	(void)pthread_mutex_destroy(&p->lock);
+	free(p->part);
 	free(p->worker);
 	free(p);
 }
