@@ -25,12 +25,14 @@
 
 AVX512_BEGIN
 
-/* n bytes, AHEAD of p; beyond the end of the weights this does nothing */
+/* Lines from..to of what is AHEAD of p; beyond the end of the weights this does
+   nothing. */
 KERNEL void
-fetch(const uint8_t *p, size_t n)
+fetch(const uint8_t *p, size_t from, size_t to)
 {
-	for (size_t i = 0; i < n; i += 64)
-		_mm_prefetch((const void *)(p + AHEAD + i), _MM_HINT_NTA);
+	UNROLL
+	for (size_t i = from; i < to; i++)
+		_mm_prefetch((const void *)(p + AHEAD + 64 * i), _MM_HINT_NTA);
 }
 
 /* ---- sums across lanes, of integers: any order ---- */
@@ -54,6 +56,138 @@ add_lane_pairs(__m512i v)
 	return _mm512_add_epi32(v, _mm512_shuffle_i64x2(v, v, 0xb1));
 }
 
+/* Eight sums, of which 0, 2, 4, 6 are in lane 0 and 1, 3, 5, 7 in lane 2. */
+KERNEL __m256i
+in_order(__m512i v)
+{
+	const __m512i order = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11,
+	    0, 8, 1, 9, 2, 10, 3, 11);
+
+	return _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, v));
+}
+
+/* ---- super-blocks as rows take them ---- */
+
+/* A scale is for 32 codes, low nibbles or high ones. */
+KERNEL bool
+nibbles(uint32_t type)
+{
+	return type == TYPE_Q4_K || type == TYPE_Q5_K;
+}
+
+/* The offset of codes is made good by what the sums begin with. A half of it
+   times a sum of 16 codes is 16 bits for these types. */
+KERNEL bool
+small_offset(uint32_t type)
+{
+	return type == TYPE_Q3_K || type == TYPE_Q6_K;
+}
+
+/* Where block of 32 number j of a super-block comes from. Of nibbles, 64 bytes
+   have 0 and 2 in the low ones, 1 and 3 in the high ones. */
+KERNEL size_t
+row_order(uint32_t type, size_t j)
+{
+	return nibbles(type) && (j % 4 == 1 || j % 4 == 2) ? j ^ 3 : j;
+}
+
+/* The codes of blocks 2z and 2z + 1 in that order. */
+KERNEL __m512i
+row_codes(uint32_t type, const uint8_t *p, int z)
+{
+	__m512i v;
+
+	if (!nibbles(type))
+		return codes(type, p, z);
+	v = _mm512_loadu_si512(p + (type == TYPE_Q4_K ? 16 : 48) + z / 2 * 64);
+	IN_REGISTER(v);
+	if (z % 2 == 1)
+		v = _mm512_srli_epi64(v, 4);
+	v = _mm512_and_si512(v, _mm512_set1_epi8(15));
+	if (type == TYPE_Q5_K)
+		v = and_or(move_bits(both_halves(p + 16),
+		    4 - (z / 2 * 4 + z % 2), -2), 16, v);
+	return v;
+}
+
+/* Which of the scales each pair of those codes has. */
+KERNEL __m512i
+row_scales(uint32_t type, int z)
+{
+	const size_t block = 2 * (size_t)z;
+
+	if (nibbles(type))
+		return _mm512_mask_blend_epi16(0xffff0000,
+		    _mm512_set1_epi16((short)row_order(type, block)),
+		    _mm512_set1_epi16((short)row_order(type, block + 1)));
+	return _mm512_add_epi16(_mm512_set1_epi16((short)(4 * z)),
+	    _mm512_setr_epi32(0, 0, 0, 0, 0x10001, 0x10001, 0x10001, 0x10001,
+	    0x20002, 0x20002, 0x20002, 0x20002, 0x30003, 0x30003, 0x30003,
+	    0x30003));
+}
+
+/*
+ * Numbers for the eight super-blocks of a group, as words: of nibbles eight each
+ * in two vectors, else 16 each in four. For super-blocks that are missing at the
+ * end of a row they are those of the last one; the activations are zeros.
+ */
+struct factors {
+	__m512i scale[4], min[4];	/* without minima: the scales again */
+	__m256i d;			/* pairs of halves d, dmin */
+};
+
+KERNEL void
+row_factors(uint32_t type, const uint8_t *const p[8], struct factors *f)
+{
+	const __m512i pick = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28,
+	    0, 0, 0, 0, 0, 0, 0, 0), zero = _mm512_setzero_si512();
+	__m512i v[2], s;
+	__m256i even, odd, even_min, odd_min;
+
+	if (nibbles(type)) {
+		UNROLL
+		for (size_t i = 0; i < 2; i++) {
+			v[i] = four_lanes(p[4 * i], p[4 * i + 1], p[4 * i + 2],
+			    p[4 * i + 3]);
+			s = four_factors_q4_k(v[i]);
+			f->scale[i] = _mm512_unpacklo_epi8(s, zero);
+			f->min[i] = _mm512_unpackhi_epi8(s, zero);
+		}
+		f->d = _mm512_castsi512_si256(_mm512_permutex2var_epi32(v[0],
+		    pick, v[1]));
+		return;
+	}
+	UNROLL
+	for (size_t i = 0; i < 4; i++) {
+		even = factors(type, p[2 * i], &even_min);
+		odd = factors(type, p[2 * i + 1], &odd_min);
+		f->scale[i] = two_halves(even, odd);
+		f->min[i] = has_min(type) ? two_halves(even_min, odd_min) :
+		    f->scale[i];
+	}
+	/* a last half is taken with what is before it, not after it */
+	if (type == TYPE_Q3_K || type == TYPE_Q6_K)
+		f->d = _mm256_srli_epi32(eight_pairs(p, scale_at(type) - 2),
+		    16);
+	else
+		f->d = eight_pairs(p, scale_at(type));
+}
+
+/* The scales of super-block i, four or two times. */
+KERNEL __m512i
+scales_of(uint32_t type, const struct factors *f, size_t i)
+{
+	__m512i v = f->scale[nibbles(type) ? i / 4 : i / 2];
+
+	if (!nibbles(type))
+		return i % 2 == 0 ? _mm512_shuffle_i64x2(v, v, 0x44) :
+		    _mm512_shuffle_i64x2(v, v, 0xee);
+	return i % 4 == 0 ? _mm512_shuffle_i64x2(v, v, 0x00) :
+	    i % 4 == 1 ? _mm512_shuffle_i64x2(v, v, 0x55) :
+	    i % 4 == 2 ? _mm512_shuffle_i64x2(v, v, 0xaa) :
+	    _mm512_shuffle_i64x2(v, v, 0xff);
+}
+
 /* ---- activations ---- */
 
 /* Eight activation blocks, laid out for vectors: once for all rows. */
@@ -62,9 +196,12 @@ struct acts {
 	float d[8];
 	int32_t sum[8];		/* for the minima, or for the offset of codes */
 };
+/* Eight super-blocks: codes in the order of row_codes(), and for each super-block
+   n sums of codes that share a factor: 8 of nibbles, or 16; or what the products
+   of two times 16 scales are made good by. */
 struct supers {
-	int8_t q[8][256];
-	int32_t sum[8][16];	/* likewise, by lanes of factors() */
+	_Alignas(64) int8_t q[8][256];
+	int16_t sum[8 * 32];
 	float d[8];
 };
 
@@ -98,16 +235,26 @@ static void
 lay_out_super(uint32_t type, struct supers *dst, const struct act_q8k *a,
     size_t n)
 {
+	const size_t step = nibbles(type) ? 2 : 1;
+
 	memset(dst, 0, (n + 7) / 8 * sizeof *dst);
 	for (size_t b = 0; b < n; b++) {
 		struct supers *g = &dst[b / 8];
+		int16_t *sum = g->sum + b % 8 * (16 / step);
 
-		memcpy(g->q[b % 8], a[b].q, 256);
+		for (size_t j = 0; j < 8; j++)
+			memcpy(g->q[b % 8] + 32 * j,
+			    a[b].q + 32 * row_order(type, j), 32);
 		g->d[b % 8] = a[b].d;
-		for (int s = 0; s < 16; s++)
-			g->sum[b % 8][!wide_scales(type) ? s :
-			    has_min(type) ? 8 + s / 2 : s / 2] +=
-			    sum_factor(type) * a[b].sum[s];
+		if (small_offset(type)) {
+			sum = g->sum + b % 8 * 32;
+			for (size_t j = 0; j < 32; j++)
+				sum[j] = (int16_t)(a[b].sum[j % 16] *
+				    -(code_offset(type) / 2));
+			continue;
+		}
+		for (size_t j = 0; j < 16; j++)
+			sum[j / step] = (int16_t)(sum[j / step] + a[b].sum[j]);
 	}
 }
 
@@ -117,18 +264,14 @@ lay_out_super(uint32_t type, struct supers *dst, const struct act_q8k *a,
 KERNEL __m256i
 group_sums(uint32_t type, const uint8_t *w, const struct acts *a)
 {
-	const __m512i order = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11,
-	    0, 8, 1, 9, 2, 10, 3, 11);
-	__m512i s[4], v;
+	__m512i s[4];
 	__m256i isum;
 
 	UNROLL
 	for (int z = 0; z < 4; z++)
 		s[z] = _mm512_dpbusd_epi32(_mm512_setzero_si512(),
 		    codes(type, w, z), _mm512_loadu_si512(a->q + 64 * z));
-	/* a block is two lanes: now 0, 2, 4, 6 are in the lower half */
-	v = add_lane_pairs(add_lanes(s[0], s[1], s[2], s[3]));
-	isum = _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, v));
+	isum = in_order(add_lane_pairs(add_lanes(s[0], s[1], s[2], s[3])));
 	if (!has_min(type))
 		isum = _mm256_add_epi32(isum,
 		    _mm256_loadu_si256((const void *)a->sum));
@@ -165,7 +308,7 @@ row_small(uint32_t type, const uint8_t *w, const struct acts *a,
 	size_t b;
 
 	for (b = 0; b + 8 <= n_blocks; b += 8, w += 8 * bytes, a++) {
-		fetch(w, 8 * bytes);
+		fetch(w, 0, 8 * bytes / 64);
 		acc = add_group(type, w, a, acc);
 	}
 	if (b < n_blocks) {
@@ -179,45 +322,34 @@ row_small(uint32_t type, const uint8_t *w, const struct acts *a,
 
 /* ---- super-blocks ---- */
 
-/* The sums of a super-block's scaled products, to be added up; in *min those of
-   its minima, or without minima what the offset makes of the first. */
+/* The sums of a super-block's scaled products, to be added up. */
 KERNEL __m512i
-super_sums(uint32_t type, const uint8_t *w, const int8_t *q, const int32_t *sum,
-    __m512i *min)
+super_sums(uint32_t type, const uint8_t *w, const int8_t *q,
+    __m512i scales, const int16_t *sum)
 {
-	const __m512i lane = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1,
-	    2, 2, 2, 2, 3, 3, 3, 3);
-	__m512i scales, m = _mm512_setzero_si512(), s;
+	__m512i s = _mm512_setzero_si512();
 
-	scales = factors(type, w, &m);
-	s = _mm512_mullo_epi32(has_min(type) ? m : scales,
-	    _mm512_loadu_si512(sum));
-	if (has_min(type)) {
-		*min = s;
-		s = _mm512_setzero_si512();
-	}
-	/* upper half zero, for what is done below */
-	if (type == TYPE_Q3_K || type == TYPE_Q6_K)
-		scales = _mm512_and_si512(scales, _mm512_set1_epi32(0xffff));
+	if (small_offset(type))
+		s = _mm512_madd_epi16(scales, _mm512_load_si512(sum));
+
 	UNROLL
 	for (int z = 0; z < 4; z++) {
-		__m512i dot, which, scale;
+		__m512i a = _mm512_load_si512(q + 64 * z);
+		__m512i c = row_codes(type, w, z);
+		__m512i k = _mm512_permutexvar_epi16(row_scales(type, z),
+		    scales);
 
-		dot = _mm512_dpbusd_epi32(_mm512_setzero_si512(),
-		    codes(type, w, z), _mm512_loadu_si512(q + 64 * z));
-		which = _mm512_add_epi32(lane, _mm512_set1_epi32(4 * z));
-		if (wide_scales(type))
-			which = _mm512_srli_epi32(which, 1);
-		scale = _mm512_permutexvar_epi32(which, scales);
-		/* at most 4 * 63 * 127: 16 bits of sign do not count; but
-		   4 * 241 * 127 for IQ4_XS */
-		if (type == TYPE_IQ4_XS) {
-			s = _mm512_add_epi32(s,
-			    _mm512_mullo_epi32(dot, scale));
-			IN_REGISTER(s);
-		} else {
-			s = _mm512_dpwssd_epi32(s, dot, scale);
-		}
+		/* two products are at most 2 * 63 * 127, which is 16 bits;
+		   but 2 * 241 * 127 for IQ4_XS */
+		if (type == TYPE_IQ4_XS)
+			s = _mm512_add_epi32(s, _mm512_mullo_epi32(
+			    _mm512_dpbusd_epi32(_mm512_setzero_si512(), c, a),
+			    _mm512_srai_epi32(k, 16)));
+		else if (z == 0 && !small_offset(type))
+			s = _mm512_madd_epi16(_mm512_maddubs_epi16(c, a), k);
+		else
+			s = _mm512_dpwssd_epi32(s, _mm512_maddubs_epi16(c, a),
+			    k);
 	}
 	return s;
 }
@@ -235,40 +367,69 @@ eight_sums(const __m512i *s)
 	return _mm512_castsi512_si256(_mm512_shuffle_i64x2(v, v, 0x08));
 }
 
+/* The sums of the minima of eight super-blocks; of IQ4_XS those of the scales, as
+   if the offset were 1. */
+KERNEL __m256i
+min_sums(uint32_t type, const __m512i *min, const int16_t *sum)
+{
+	const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13,
+	    0, 0, 0, 0, 0, 0, 0, 0);
+	__m512i v[4];
+
+	UNROLL
+	for (int i = 0; i < 4; i++)
+		if (i < 2 || !nibbles(type))
+			v[i] = _mm512_madd_epi16(min[i],
+			    _mm512_load_si512(sum + 32 * i));
+	if (!nibbles(type))
+		return in_order(add_lane_pairs(
+		    add_lanes(v[0], v[1], v[2], v[3])));
+	v[0] = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]),
+	    _mm512_unpackhi_epi32(v[0], v[1]));
+	v[0] = _mm512_add_epi32(v[0], _mm512_shuffle_epi32(v[0], 0x4e));
+	return _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, v[0]));
+}
+
 /* Adds n <= 8 super-blocks to the accumulators. */
 KERNEL __m256
 add_supers(uint32_t type, const uint8_t *w, const struct supers *a, size_t n,
     __m256 acc)
 {
 	const size_t bytes = block_bytes(type);
-	__m512i s[8], m[8];
-	__m256 da = _mm256_load_ps(a->d), d, dm = da;
+	const uint8_t *p[8];
+	struct factors f;
+	__m512i s[8];
+	__m256i sums, mins = _mm256_setzero_si256();
+	__m256 da = _mm256_load_ps(a->d), to = acc, d;
 
-#define SUMS(i) \
-	fetch(w + (i) * bytes, bytes); \
-	s[i] = super_sums(type, w + (i) * bytes, a->q[i], a->sum[i], &m[i])
-	if (n == 8) {
-		UNROLL
-		for (size_t i = 0; i < 8; i++) {
-			SUMS(i);
-		}
-	} else {
-		for (size_t i = 0; i < 8; i++)
-			s[i] = m[i] = _mm512_setzero_si512();
-		for (size_t i = 0; i < n; i++) {
-			SUMS(i);
-		}
+	UNROLL
+	for (size_t i = 0; i < 8; i++)
+		p[i] = w + (n == 8 ? i : MIN(i, n - 1)) * bytes;
+	row_factors(type, p, &f);
+	UNROLL
+	for (size_t i = 0; i < 8; i++) {
+		fetch(w, i * bytes / 64, (i + 1) * bytes / 64);
+		s[i] = super_sums(type, p[i], a->q[i],
+		    scales_of(type, &f, i), a->sum + 32 * i);
+		IN_REGISTER(s[i]);
 	}
-#undef SUMS
-	d = n == 8 ? scales8(type, w, &dm) : scales_few(type, w, n, &dm);
-	acc = _mm256_fmadd_ps(_mm256_mul_ps(d, da),
-	    _mm256_cvtepi32_ps(eight_sums(s)), acc);
+	sums = eight_sums(s);
+	if (!small_offset(type))
+		mins = min_sums(type, f.min, a->sum);
+	d = halves8(_mm256_cvtepi32_epi16(f.d));
+	if (type == TYPE_IQ4_XS)
+		sums = _mm256_sub_epi32(sums, _mm256_mullo_epi32(mins,
+		    _mm256_set1_epi32(code_offset(type))));
+	to = _mm256_fmadd_ps(_mm256_mul_ps(d, da), _mm256_cvtepi32_ps(sums),
+	    to);
 	if (has_min(type)) {
-		dm = _mm256_xor_ps(_mm256_set1_ps(-0.0f), dm);
-		acc = _mm256_fmadd_ps(_mm256_mul_ps(dm, da),
-		    _mm256_cvtepi32_ps(eight_sums(m)), acc);
+		d = _mm256_xor_ps(_mm256_set1_ps(-0.0f), halves8(
+		    _mm256_cvtepi32_epi16(_mm256_srli_epi32(f.d, 16))));
+		to = _mm256_fmadd_ps(_mm256_mul_ps(d, da),
+		    _mm256_cvtepi32_ps(mins), to);
 	}
-	return acc;
+	return n == 8 ? to :
+	    _mm256_mask_mov_ps(acc, (__mmask8)((1u << n) - 1), to);
 }
 
 KERNEL float

@@ -93,20 +93,13 @@ turn(const uint8_t *src, size_t stride, __m512i *dst)
 KERNEL void
 sixteenths(uint32_t type, const uint8_t *p, int16_t *scale, int16_t *min)
 {
-	const __m512i eighth = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3,
-	    4, 4, 5, 5, 6, 6, 7, 7);
-	__m512i m = _mm512_setzero_si512(), s = factors(type, p, &m);
+	__m256i m, s = factors(type, p, &m);
 
-	if (wide_scales(type)) {
-		m = _mm512_permutexvar_epi32(_mm512_add_epi32(eighth,
-		    _mm512_set1_epi32(8)), s);
-		s = _mm512_permutexvar_epi32(eighth, s);
-	}
 	if (!has_min(type))
-		m = _mm512_mullo_epi32(s,
-		    _mm512_set1_epi32(-code_offset(type)));
-	_mm256_store_si256((void *)scale, _mm512_cvtepi32_epi16(s));
-	_mm256_store_si256((void *)min, _mm512_cvtepi32_epi16(m));
+		m = _mm256_mullo_epi16(s,
+		    _mm256_set1_epi16((short)-code_offset(type)));
+	_mm256_store_si256((void *)scale, s);
+	_mm256_store_si256((void *)min, m);
 }
 
 /* A group of each of TILE rows; `bytes` of each are there, the rest of a group

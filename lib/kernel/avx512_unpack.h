@@ -219,13 +219,6 @@ codes(uint32_t type, const uint8_t *p, int z)
 
 /* ---- scales ---- */
 
-/* One scale for 32 elements, not for 16. */
-KERNEL bool
-wide_scales(uint32_t type)
-{
-	return type == TYPE_Q4_K || type == TYPE_Q5_K || type == TYPE_IQ4_XS;
-}
-
 /* 16 bytes, anywhere */
 KERNEL __m128i
 load128(const uint8_t *p)
@@ -233,104 +226,116 @@ load128(const uint8_t *p)
 	return _mm_loadu_si128((const void *)p);
 }
 
-/* The lanes of a vector with a number for each 128 bits of it. */
 KERNEL __m512i
-by_lane(int a, int b, int c, int d)
+two_halves(__m256i low, __m256i high)
 {
-	return _mm512_setr_epi32(a, a, a, a, b, b, b, b, c, c, c, c, d, d, d,
-	    d);
+	return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-/* Four bits of `low` and, above them, two of `high`. */
+/* 16 bytes from each of four places */
 KERNEL __m512i
-six(__m512i low, __m512i low_mask, __m512i high)
+four_lanes(const uint8_t *a, const uint8_t *b, const uint8_t *c,
+    const uint8_t *d)
 {
-	return _mm512_ternarylogic_epi64(high, _mm512_set1_epi32(48),
-	    _mm512_and_si512(low, low_mask), 0xea);
+	__m512i v = _mm512_castsi128_si512(load128(a));
+
+	v = _mm512_mask_broadcast_i32x4(v, 0x00f0, load128(b));
+	v = _mm512_mask_broadcast_i32x4(v, 0x0f00, load128(c));
+	return _mm512_mask_broadcast_i32x4(v, 0xf000, load128(d));
 }
 
 /*
  * Q4_K, Q5_K: bytes a[4], b[4], c[4] after d and dmin. Scales 0..3 are the low
  * six bits of a; 4..7 the low nibbles of c and above them the upper two bits of
- * a. Minima likewise, from b and the high nibbles of c.
+ * a. Minima likewise, from b and the high nibbles of c. Takes the first 16 bytes
+ * of four super-blocks, and gives eight bytes of scales and eight of minima each.
  */
 KERNEL __m512i
-factors_q4_k(const uint8_t *p)
+four_factors_q4_k(__m512i v)
 {
-	/* the byte with the low bits, and over it the one with the high */
-	const __m512i at = _mm512_setr_epi32(
-	    (int)0x80808004, (int)0x80808005, (int)0x80808006, (int)0x80808007,
-	    (int)0x8080040c, (int)0x8080050d, (int)0x8080060e, (int)0x8080070f,
-	    (int)0x80808008, (int)0x80808009, (int)0x8080800a, (int)0x8080800b,
-	    (int)0x8080080c, (int)0x8080090d, (int)0x80800a0e, (int)0x80800b0f);
-	__m512i v = _mm512_shuffle_epi8(
-	    _mm512_broadcast_i32x4(load128(p)), at);
+	const __m512i low_at = _mm512_broadcast_i32x4(_mm_setr_epi8(4, 5, 6, 7,
+	    12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
+	const __m512i high_at = _mm512_broadcast_i32x4(_mm_setr_epi8(-1, -1, -1,
+	    -1, 4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11));
+	const __m512i shift = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0,
+	    4));
+	const __m512i mask = _mm512_broadcast_i32x4(_mm_setr_epi32(0x3f3f3f3f,
+	    0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f));
+	__m512i high = _mm512_srli_epi32(_mm512_shuffle_epi8(v, high_at), 2);
 
-	return six(_mm512_srlv_epi32(v, by_lane(0, 0, 0, 4)),
-	    by_lane(63, 15, 63, 15), _mm512_srli_epi32(v, 10));
+	v = _mm512_srlv_epi32(_mm512_shuffle_epi8(v, low_at), shift);
+	return and_or(high, 48, _mm512_and_si512(v, mask));
 }
 
 /* Q3_K: nibbles of eight bytes, first the low ones, and two bits of one of four
    bytes, from bit 0, 2, 4 and 6 on; from -32 */
-KERNEL __m512i
-factors_q3_k(const uint8_t *p)
+KERNEL __m256i
+words_q3_k(const uint8_t *p)
 {
-	const __m512i at = _mm512_setr_epi32(
-	    (int)0x80800a02, (int)0x80800b03, (int)0x80800c04, (int)0x80800d05,
-	    (int)0x80800a06, (int)0x80800b07, (int)0x80800c08, (int)0x80800d09,
-	    (int)0x80800a02, (int)0x80800b03, (int)0x80800c04, (int)0x80800d05,
-	    (int)0x80800a06, (int)0x80800b07, (int)0x80800c08, (int)0x80800d09);
 	/* two bytes before: not beyond the end of the block */
-	__m512i v = _mm512_shuffle_epi8(
-	    _mm512_broadcast_i32x4(load128(p + 94)), at);
+	__m128i v = load128(p + 94), high;
 
-	v = six(_mm512_srlv_epi32(v, by_lane(0, 0, 4, 4)),
-	    _mm512_set1_epi32(15), _mm512_srlv_epi32(v, by_lane(4, 6, 8, 10)));
-	return _mm512_sub_epi32(v, _mm512_set1_epi32(32));
+	high = _mm_rolv_epi32(_mm_shuffle_epi32(_mm_bsrli_si128(v, 10), 0),
+	    _mm_setr_epi32(4, 2, 0, 30));
+	v = _mm_srlv_epi64(_mm_shuffle_epi8(v, _mm_setr_epi8(2, 3, 4, 5, 6, 7,
+	    8, 9, 2, 3, 4, 5, 6, 7, 8, 9)), _mm_set_epi64x(4, 0));
+	v = _mm_ternarylogic_epi64(high, _mm_set1_epi8(48),
+	    _mm_and_si128(v, _mm_set1_epi8(15)), 0xea);
+	return _mm256_cvtepi8_epi16(_mm_sub_epi8(v, _mm_set1_epi8(32)));
 }
 
-/* IQ4_XS: nibbles, and two bits each of 16; from -32; twice in a vector */
-KERNEL __m512i
-factors_iq4_xs(const uint8_t *p)
+/* IQ4_XS: nibbles, and two bits each of 16; from -32. Each scale twice. */
+KERNEL __m256i
+words_iq4_xs(const uint8_t *p)
 {
-	const __m512i i = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7,
-	    0, 1, 2, 3, 4, 5, 6, 7);
-	__m512i v = six(
-	    _mm512_srlv_epi32(_mm512_set1_epi32((int)get_u32(p + 4)),
-	    _mm512_slli_epi32(i, 2)), _mm512_set1_epi32(15),
-	    _mm512_srlv_epi32(_mm512_set1_epi32((int)get_u32(p)),
-	    _mm512_add_epi32(_mm512_set1_epi32(12), _mm512_slli_epi32(i, 1))));
+	const __m256i i = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+	__m256i low = _mm256_srlv_epi32(_mm256_set1_epi32((int)get_u32(p + 4)),
+	    _mm256_slli_epi32(i, 2));
+	__m256i high = _mm256_rolv_epi32(_mm256_set1_epi32(get_u16(p + 2)),
+	    _mm256_sub_epi32(_mm256_set1_epi32(4), _mm256_slli_epi32(i, 1)));
 
-	return _mm512_sub_epi32(v, _mm512_set1_epi32(32));
+	low = _mm256_ternarylogic_epi64(high, _mm256_set1_epi32(48),
+	    _mm256_and_si256(low, _mm256_set1_epi32(15)), 0xea);
+	low = _mm256_sub_epi32(low, _mm256_set1_epi32(32));
+	return _mm256_mask_blend_epi16(0xaaaa, low, _mm256_slli_epi32(low, 16));
 }
 
-/*
- * The scales of a super-block; 16, or eight in the lower lanes if they are for
- * 32 elements. The minima come in a vector of their own (Q2_K), or are the upper
- * eight (Q4_K, Q5_K).
- */
-KERNEL __m512i
-factors(uint32_t type, const uint8_t *p, __m512i *min)
+/* Eight words, each twice. */
+KERNEL __m256i
+twice(__m128i v)
 {
-	__m512i v;
+	return _mm256_inserti128_si256(_mm256_castsi128_si256(
+	    _mm_unpacklo_epi16(v, v)), _mm_unpackhi_epi16(v, v), 1);
+}
+
+/* The scales of the sixteenths of a super-block, as words; in *min the minima, if
+   the type has them. */
+KERNEL __m256i
+factors(uint32_t type, const uint8_t *p, __m256i *min)
+{
+	__m128i b;
+	__m256i v;
 
 	switch (type) {
 	case TYPE_Q2_K:
-		v = _mm512_cvtepu8_epi32(load128(p));
-		*min = _mm512_srli_epi32(v, 4);
-		return _mm512_and_si512(v, _mm512_set1_epi32(15));
+		v = _mm256_cvtepu8_epi16(load128(p));
+		*min = _mm256_srli_epi16(v, 4);
+		return _mm256_and_si256(v, _mm256_set1_epi16(15));
 	case TYPE_Q3_K:
-		return factors_q3_k(p);
+		return words_q3_k(p);
 	case TYPE_Q6_K:
-		return _mm512_cvtepi8_epi32(load128(p + 192));
+		return _mm256_cvtepi8_epi16(load128(p + 192));
 	case TYPE_IQ4_XS:
-		return factors_iq4_xs(p);
+		return words_iq4_xs(p);
 	default:
-		return *min = factors_q4_k(p);
+		b = _mm512_castsi512_si128(four_factors_q4_k(
+		    _mm512_castsi128_si512(load128(p))));
+		*min = twice(_mm_unpackhi_epi8(b, _mm_setzero_si128()));
+		return twice(_mm_unpacklo_epi8(b, _mm_setzero_si128()));
 	}
 }
 
-/* Where the halves d and dmin of a block are, side by side. */
+/* Where the halves d and dmin of a super-block are, side by side. */
 KERNEL size_t
 scale_at(uint32_t type)
 {
@@ -338,24 +343,18 @@ scale_at(uint32_t type)
 	    type == TYPE_Q6_K ? 208 : 0;
 }
 
-/* The halves at p[0], p[step] .. p[7 * step]. */
-KERNEL __m128i
-eight_halves(const uint8_t *p, size_t step)
-{
-	return _mm_setr_epi16((short)get_u16(p), (short)get_u16(p + step),
-	    (short)get_u16(p + 2 * step), (short)get_u16(p + 3 * step),
-	    (short)get_u16(p + 4 * step), (short)get_u16(p + 5 * step),
-	    (short)get_u16(p + 6 * step), (short)get_u16(p + 7 * step));
-}
-
-/* The pairs of halves there; the first of each in the lower 16 bits. */
+/* 32 bits from each of eight places, `at` bytes after p[i]. */
 KERNEL __m256i
-eight_pairs(const uint8_t *p, size_t step)
+eight_pairs(const uint8_t *const p[8], size_t at)
 {
-	return _mm256_setr_epi32((int)get_u32(p), (int)get_u32(p + step),
-	    (int)get_u32(p + 2 * step), (int)get_u32(p + 3 * step),
-	    (int)get_u32(p + 4 * step), (int)get_u32(p + 5 * step),
-	    (int)get_u32(p + 6 * step), (int)get_u32(p + 7 * step));
+	__m256i v = _mm256_set1_epi32((int)get_u32(p[0] + at));
+
+#define TAKE(i) \
+	v = _mm256_blend_epi32(v, \
+	    _mm256_set1_epi32((int)get_u32(p[i] + at)), 1 << (i))
+	TAKE(1); TAKE(2); TAKE(3); TAKE(4); TAKE(5); TAKE(6); TAKE(7);
+#undef TAKE
+	return v;
 }
 
 /* The same where four of them are within 64 bytes. */
@@ -370,45 +369,26 @@ near_halves(const uint8_t *p, size_t step)
 	    _mm512_loadu_si512(p), at, _mm512_loadu_si512(p + 4 * step)));
 }
 
-/*
- * The factors d of the eight blocks from p on, and if the type has them the m or
- * dmin.
- */
+/* The factors d of a group of small blocks, and if the type has them the m. */
 KERNEL __m256
-scales8(uint32_t type, const uint8_t *p, __m256 *m)
+scales8(uint32_t type, const uint8_t *w, __m256 *m)
 {
 	const size_t step = block_bytes(type);
-	const bool near = step == 18 || step == 20;
+	const uint8_t *p[8];
 	__m256i v;
 
-	p += scale_at(type);
-	if (near) {
+	if (step == 18 || step == 20) {
 		if (has_min(type))
-			*m = halves8(near_halves(p + 2, step));
-		return halves8(near_halves(p, step));
+			*m = halves8(near_halves(w + 2, step));
+		return halves8(near_halves(w, step));
 	}
-	if (has_min(type)) {
-		v = eight_pairs(p, step);
+	UNROLL
+	for (size_t i = 0; i < 8; i++)
+		p[i] = w + i * step;
+	v = eight_pairs(p, 0);
+	if (has_min(type))
 		*m = halves8(_mm256_cvtepi32_epi16(_mm256_srli_epi32(v, 16)));
-		return halves8(_mm256_cvtepi32_epi16(v));
-	}
-	return halves8(eight_halves(p, step));
-}
-
-/* The same of n super-blocks, and zeros for those that are missing. */
-KERNEL __m256
-scales_few(uint32_t type, const uint8_t *p, size_t n, __m256 *m)
-{
-	uint16_t h[2][8] = { { 0 } };
-
-	p += scale_at(type);
-	for (size_t i = 0; i < n; i++, p += block_bytes(type)) {
-		h[0][i] = get_u16(p);
-		if (has_min(type))
-			h[1][i] = get_u16(p + 2);
-	}
-	*m = halves8(load128((const uint8_t *)h[1]));
-	return halves8(load128((const uint8_t *)h[0]));
+	return halves8(_mm256_cvtepi32_epi16(v));
 }
 
 /* The factors of the eight blocks of a group of small ones. */
