@@ -83,29 +83,66 @@ small_offset(uint32_t type)
 	return type == TYPE_Q3_K || type == TYPE_Q6_K;
 }
 
-/* Where block of 32 number j of a super-block comes from. Of nibbles, 64 bytes
-   have 0 and 2 in the low ones, 1 and 3 in the high ones. */
+/*
+ * Codes are taken as 64 bytes have them: those of Q4_K and Q5_K blocks of 32 in
+ * low and in high nibbles, those of IQ4_XS blocks of 16; those of Q2_K and Q3_K
+ * blocks of 32 in four pairs of bits. Sixteenth j of a super-block is then this
+ * one of the type's own order.
+ */
 KERNEL size_t
 row_order(uint32_t type, size_t j)
 {
-	return nibbles(type) && (j % 4 == 1 || j % 4 == 2) ? j ^ 3 : j;
+	const size_t z = j / 4, lane = j % 4;
+
+	switch (type) {
+	case TYPE_Q4_K: case TYPE_Q5_K:
+		return z / 2 * 8 + lane / 2 * 4 + z % 2 * 2 + lane % 2;
+	case TYPE_IQ4_XS:
+		return z / 2 * 8 + lane * 2 + z % 2;
+	case TYPE_Q2_K: case TYPE_Q3_K:
+		return lane / 2 * 8 + z * 2 + lane % 2;
+	default:
+		return j;
+	}
 }
 
-/* The codes of blocks 2z and 2z + 1 in that order. */
+/* 64 bytes, read once: compilers would do it again, for each use */
+KERNEL __m512i
+load512(const uint8_t *p)
+{
+	__m512i v = _mm512_loadu_si512(p);
+
+	IN_REGISTER(v);
+	return v;
+}
+
+/* The codes of sixteenths 4z .. 4z + 3 in that order. */
 KERNEL __m512i
 row_codes(uint32_t type, const uint8_t *p, int z)
 {
+	const int bits = type == TYPE_Q2_K || type == TYPE_Q3_K ? 2 : 4;
+	const int turns = 8 / bits;	/* in as many parts, one by one */
 	__m512i v;
 
-	if (!nibbles(type))
+	switch (type) {
+	case TYPE_Q2_K: p += 16; break;
+	case TYPE_Q3_K: p += 32; break;
+	case TYPE_Q4_K: p += 16; break;
+	case TYPE_Q5_K: p += 48; break;
+	case TYPE_IQ4_XS: p += 8; break;
+	default:
 		return codes(type, p, z);
-	v = _mm512_loadu_si512(p + (type == TYPE_Q4_K ? 16 : 48) + z / 2 * 64);
-	IN_REGISTER(v);
-	if (z % 2 == 1)
-		v = _mm512_srli_epi64(v, 4);
-	v = _mm512_and_si512(v, _mm512_set1_epi8(15));
+	}
+	v = load512(p + z / turns * 64);
+	if (z % turns > 0)
+		v = _mm512_srli_epi64(v, (unsigned)(z % turns * bits));
+	v = _mm512_and_si512(v, _mm512_set1_epi8((char)((1 << bits) - 1)));
+	if (type == TYPE_IQ4_XS)
+		return look_up(type, v);
+	if (type == TYPE_Q3_K)
+		return and_or(move_bits(both_halves(p - 32), 2 - z, -4), 4, v);
 	if (type == TYPE_Q5_K)
-		v = and_or(move_bits(both_halves(p + 16),
+		return and_or(move_bits(both_halves(p - 32),
 		    4 - (z / 2 * 4 + z % 2), -2), 16, v);
 	return v;
 }
@@ -114,16 +151,12 @@ row_codes(uint32_t type, const uint8_t *p, int z)
 KERNEL __m512i
 row_scales(uint32_t type, int z)
 {
-	const size_t block = 2 * (size_t)z;
-
-	if (nibbles(type))
-		return _mm512_mask_blend_epi16(0xffff0000,
-		    _mm512_set1_epi16((short)row_order(type, block)),
-		    _mm512_set1_epi16((short)row_order(type, block + 1)));
-	return _mm512_add_epi16(_mm512_set1_epi16((short)(4 * z)),
-	    _mm512_setr_epi32(0, 0, 0, 0, 0x10001, 0x10001, 0x10001, 0x10001,
-	    0x20002, 0x20002, 0x20002, 0x20002, 0x30003, 0x30003, 0x30003,
-	    0x30003));
+#define WHICH(lane) (int)(row_order(type, 4 * (size_t)z + (lane)) / \
+	    (nibbles(type) ? 2 : 1) * 0x10001)
+	return _mm512_setr_epi32(WHICH(0), WHICH(0), WHICH(0), WHICH(0),
+	    WHICH(1), WHICH(1), WHICH(1), WHICH(1), WHICH(2), WHICH(2),
+	    WHICH(2), WHICH(2), WHICH(3), WHICH(3), WHICH(3), WHICH(3));
+#undef WHICH
 }
 
 /*
@@ -242,9 +275,9 @@ lay_out_super(uint32_t type, struct supers *dst, const struct act_q8k *a,
 		struct supers *g = &dst[b / 8];
 		int16_t *sum = g->sum + b % 8 * (16 / step);
 
-		for (size_t j = 0; j < 8; j++)
-			memcpy(g->q[b % 8] + 32 * j,
-			    a[b].q + 32 * row_order(type, j), 32);
+		for (size_t j = 0; j < 16; j++)
+			memcpy(g->q[b % 8] + 16 * j,
+			    a[b].q + 16 * row_order(type, j), 16);
 		g->d[b % 8] = a[b].d;
 		if (small_offset(type)) {
 			sum = g->sum + b % 8 * 32;

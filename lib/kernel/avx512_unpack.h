@@ -162,14 +162,12 @@ and_or(__m512i a, int mask, __m512i b)
 	    0xea);
 }
 
-/* All bytes of the lower half shifted by n bits, of the upper half by n + m:
-   to the left, or if negative to the right; bits come over from other bytes. */
+/* All bits of the lower half moved up by n, of the upper half by n + m; down, if
+   that is negative. Bits come over from other bytes. */
 KERNEL __m512i
 move_bits(__m512i v, int n, int m)
 {
-	if (n >= 0 && n + m >= 0)
-		return _mm512_sllv_epi64(v, shift_halves(n, n + m));
-	return _mm512_srlv_epi64(v, shift_halves(-n, -n - m));
+	return _mm512_rolv_epi64(v, shift_halves(n & 63, (n + m) & 63));
 }
 
 /* Element 64z + e of a group has bit e / 32 (counted over the group) of byte
