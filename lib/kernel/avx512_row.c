@@ -15,7 +15,7 @@
    memory with two threads on Zen 5, as a part of the bandwidth: 2 KB 0.85, 8 KB
    0.90, 16 KB 0.95; and past the outer caches, which weights do not need, 2 KB
    0.93, 8 KB 0.96, 16 KB 0.90. */
-#define AHEAD 8192
+#define AHEAD 12288
 /* Columns that meet a row of weights while it is in the nearest cache. */
 #define COLS 4
 /* Groups in the longest row that is handled here. */
@@ -223,7 +223,8 @@ scales_of(uint32_t type, const struct factors *f, size_t i)
 
 /* ---- activations ---- */
 
-/* Eight activation blocks, laid out for vectors: once for all rows. */
+/* Eight activation blocks, laid out for vectors: once for all rows. What is
+   missing at the end of a row is zeros. */
 struct acts {
 	int8_t q[256];
 	float d[8];
@@ -238,12 +239,6 @@ struct supers {
 	float d[8];
 };
 
-/* Those of some columns, each with the last eight filled up with zeros. */
-union columns {
-	_Alignas(64) struct acts small[COLS][GROUPS];
-	_Alignas(64) struct supers super[COLS][GROUPS / 8];
-};
-
 /* What the sum of activations is multiplied with, besides minima. */
 static int32_t
 sum_factor(uint32_t type)
@@ -251,43 +246,54 @@ sum_factor(uint32_t type)
 	return has_min(type) ? 1 : -code_offset(type);
 }
 
-static void
+KERNEL void
 lay_out_small(uint32_t type, struct acts *dst, const struct act_q8 *a, size_t n)
 {
-	memset(dst, 0, (n + 7) / 8 * sizeof *dst);
+	const int factor = sum_factor(type);
+
 	for (size_t b = 0; b < n; b++) {
 		struct acts *g = &dst[b / 8];
 
+		if (b % 8 == 0 && n - b < 8)
+			memset(g, 0, sizeof *g);
 		memcpy(g->q + b % 8 * 32, a[b].q, 32);
 		g->d[b % 8] = a[b].d;
-		g->sum[b % 8] = sum_factor(type) * a[b].sum;
+		g->sum[b % 8] = factor * a[b].sum;
 	}
 }
 
-static void
+KERNEL void
 lay_out_super(uint32_t type, struct supers *dst, const struct act_q8k *a,
     size_t n)
 {
-	const size_t step = nibbles(type) ? 2 : 1;
-
-	memset(dst, 0, (n + 7) / 8 * sizeof *dst);
 	for (size_t b = 0; b < n; b++) {
 		struct supers *g = &dst[b / 8];
-		int16_t *sum = g->sum + b % 8 * (16 / step);
+		const size_t i = b % 8;
+		const uint8_t *q = (const uint8_t *)a[b].q;
+		__m256i sum = _mm256_loadu_si256((const void *)a[b].sum);
 
-		for (size_t j = 0; j < 16; j++)
-			memcpy(g->q[b % 8] + 16 * j,
-			    a[b].q + 16 * row_order(type, j), 16);
-		g->d[b % 8] = a[b].d;
-		if (small_offset(type)) {
-			sum = g->sum + b % 8 * 32;
-			for (size_t j = 0; j < 32; j++)
-				sum[j] = (int16_t)(a[b].sum[j % 16] *
-				    -(code_offset(type) / 2));
-			continue;
+		if (i == 0 && n - b < 8)
+			memset(g, 0, sizeof *g);
+		g->d[i] = a[b].d;
+		UNROLL
+		for (size_t z = 0; z < 4; z++)
+			_mm512_store_si512(g->q[i] + 64 * z, four_lanes(
+			    q + 16 * row_order(type, 4 * z),
+			    q + 16 * row_order(type, 4 * z + 1),
+			    q + 16 * row_order(type, 4 * z + 2),
+			    q + 16 * row_order(type, 4 * z + 3)));
+		if (nibbles(type)) {
+			sum = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
+			_mm_store_si128((void *)(g->sum + 8 * i),
+			    _mm256_cvtepi32_epi16(sum));
+		} else if (small_offset(type)) {
+			sum = _mm256_mullo_epi16(sum, _mm256_set1_epi16(
+			    (short)(-code_offset(type) / 2)));
+			_mm512_store_si512(g->sum + 32 * i,
+			    two_halves(sum, sum));
+		} else {
+			_mm256_store_si256((void *)(g->sum + 16 * i), sum);
 		}
-		for (size_t j = 0; j < 16; j++)
-			sum[j / step] = (int16_t)(sum[j / step] + a[b].sum[j]);
 	}
 }
 
@@ -480,52 +486,51 @@ row_super(uint32_t type, const uint8_t *w, const struct supers *a, size_t n)
 
 /* ---- rows with some columns ---- */
 
+/* One kind of blocks each: lays out `cols` columns from x on, and multiplies. */
 KERNEL void
 rows_small(uint32_t type, const struct matmul *m, size_t r0, size_t r1,
-    const union columns *x, size_t cols, float *y)
+    const uint8_t *x, size_t cols, float *y)
 {
+	_Alignas(64) struct acts a[COLS][GROUPS];
+
+	for (size_t c = 0; c < cols; c++)
+		lay_out_small(type, a[c], (const void *)(x + c * m->x_stride),
+		    m->n_in / 32);
 	for (size_t r = r0; r < r1; r++)
 		for (size_t c = 0; c < cols; c++)
 			y[c * m->y_stride + r] = row_small(type,
-			    (const uint8_t *)m->w + r * m->row_bytes,
-			    x->small[c], m->n_in / 32);
+			    (const uint8_t *)m->w + r * m->row_bytes, a[c],
+			    m->n_in / 32);
 }
 
 KERNEL void
 rows_super(uint32_t type, const struct matmul *m, size_t r0, size_t r1,
-    const union columns *x, size_t cols, float *y)
+    const uint8_t *x, size_t cols, float *y)
 {
+	struct supers a[COLS][GROUPS / 8];
+
+	for (size_t c = 0; c < cols; c++)
+		lay_out_super(type, a[c], (const void *)(x + c * m->x_stride),
+		    m->n_in / 256);
 	for (size_t r = r0; r < r1; r++)
 		for (size_t c = 0; c < cols; c++)
 			y[c * m->y_stride + r] = row_super(type,
-			    (const uint8_t *)m->w + r * m->row_bytes,
-			    x->super[c], m->n_in / 256);
+			    (const uint8_t *)m->w + r * m->row_bytes, a[c],
+			    m->n_in / 256);
 }
 
 static void
 rows_quantized(const struct matmul *m, size_t r0, size_t r1)
 {
-	union columns x;
-
 	for (size_t c0 = 0; c0 < m->n_cols; c0 += COLS) {
 		size_t cols = MIN(COLS, m->n_cols - c0);
+		const uint8_t *x = (const uint8_t *)m->x + c0 * m->x_stride;
 		float *y = m->y + c0 * m->y_stride;
 
-		for (size_t c = 0; c < cols; c++) {
-			const void *a = (const uint8_t *)m->x +
-			    (c0 + c) * m->x_stride;
-
-			if (kernel_act_kind(m->type) == ACT_Q8K)
-				lay_out_super(m->type, x.super[c], a,
-				    m->n_in / 256);
-			else
-				lay_out_small(m->type, x.small[c], a,
-				    m->n_in / 32);
-		}
 		switch (m->type) {
 #define ROWS(kind, type) \
 		case type: \
-			rows_##kind(type, m, r0, r1, &x, cols, y); \
+			rows_##kind(type, m, r0, r1, x, cols, y); \
 			break
 		ROWS(small, TYPE_Q4_0);
 		ROWS(small, TYPE_Q4_1);

@@ -18,8 +18,11 @@
 #include "model.h"
 
 #define CHUNK 512
-/* Rows of a matrix that stay on one thread; kernels unpack so many at once. */
+/* Rows of a matrix that stay on one thread: kernels unpack so many at once; or,
+   for fewer columns than this, where they do not, enough to even out the ends. */
 #define TILE 32
+#define FEW 4
+#define SOME_ROWS 8
 
 /* ---- work space ---- */
 
@@ -329,7 +332,8 @@ multiply(struct pico_ctx *c, const float *x, size_t n_cols,
 	}
 	if (any)
 		pool_run(c->pool, n_cols, 1, prepare_cols, &rows);
-	pool_run(c->pool, total, TILE, multiply_rows, &ps);
+	pool_run(c->pool, total, n_cols < FEW ? SOME_ROWS : TILE,
+	    multiply_rows, &ps);
 }
 
 /* ---- steps that go column by column ---- */
