@@ -320,22 +320,21 @@ run(void *data, size_t lo, size_t hi)
 	}
 }
 
-/* Units of n a second and thread; the best of several runs, as anything else
-   that happens on the machine only makes it slower. */
+/* Units of n a second and thread, for as long as a program's phase lasts: what
+   else happens on the machine slows down both. */
 static double
 measure(struct job *j)
 {
-	double best = 0, end = pico_seconds() + seconds, start, took;
+	double start = pico_seconds(), took, n = 0;
 
 	do {
-		start = pico_seconds();
 		pool_run(pool, (size_t)n_threads, 1, run, j);
-		took = pico_seconds() - start;
-		best = MAX(best, (double)j->n / took);
+		n += (double)j->n;
 		j->window = j->n_windows > 0 ? (j->window + 1) %
 		    j->n_windows : 0;
-	} while (pico_seconds() < end);
-	return best;
+		took = pico_seconds() - start;
+	} while (took < seconds);
+	return n / took;
 }
 
 static void
