@@ -55,7 +55,7 @@ put_plan(const struct pico_gguf *g, const char *path,
 	printf("kv\t%" PRIu64 "\t%" PRIu32 " layers x (%" PRIu32 " + %" PRIu32
 	    ") x %" PRIu32 " positions x %" PRIu32 " at once x %s\n", p.kv,
 	    p.n_layer, p.n_kv_embd_k, p.n_kv_embd_v, p.n_ctx, p.n_seq,
-	    params->kv == PICO_CACHE_F32 ? "f32" : "f16");
+	    pico_kv_kind_name(params->kv));
 	printf("buffers\t%" PRIu64 "\n", p.buffers);
 	printf("total\t%" PRIu64 "\n", p.weights + p.kv + p.buffers);
 	pico_model_close(m);

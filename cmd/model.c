@@ -10,15 +10,11 @@ model_kv_type(const char *arg, void *data, struct pico_err *err)
 {
 	enum pico_kv_kind *kv = data;
 
-	if (strcmp(arg, "f16") == 0) {
-		*kv = PICO_CACHE_F16;
-	} else if (strcmp(arg, "f32") == 0) {
-		*kv = PICO_CACHE_F32;
-	} else {
-		return pico_fail(err, PICO_USAGE, "'%.60s' is not a cache "
-		    "type: f16 or f32", arg);
-	}
-	return 0;
+	for (*kv = PICO_CACHE_F16; *kv <= PICO_CACHE_Q8_0; (*kv)++)
+		if (strcmp(arg, pico_kv_kind_name(*kv)) == 0)
+			return 0;
+	return pico_fail(err, PICO_USAGE, "'%.60s' is not a cache type: f16, "
+	    "f32 or q8_0", arg);
 }
 
 /* What will be asked for, before it is. */

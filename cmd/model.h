@@ -20,7 +20,7 @@ struct model_opts {
 	{ 0, "chunk", PICO_OPT_INT, &(o).chunk, "N", \
 	    "prompt tokens in one pass (512)", 1, 1 << 20, NULL }, \
 	{ 0, "kv-type", PICO_OPT_CALL, &(o).kv, "TYPE", \
-	    "of the KV cache: f16 or f32 (f16)", 0, 0, model_kv_type }
+	    "of the KV cache: f16, f32 or q8_0 (f16)", 0, 0, model_kv_type }
 
 #define MODEL_OPTIONS(o) \
 	{ 'm', "model", PICO_OPT_TEXT, &(o).model, "FILE", \

@@ -505,7 +505,9 @@ struct pico_model_info {
 struct pico_model_info pico_model_info(const struct pico_model *m);
 
 /* Type of the values in the KV cache. */
-enum pico_kv_kind { PICO_CACHE_F16, PICO_CACHE_F32 };
+enum pico_kv_kind { PICO_CACHE_F16, PICO_CACHE_F32, PICO_CACHE_Q8_0 };
+/* "f16", "f32", "q8_0". */
+const char *pico_kv_kind_name(enum pico_kv_kind kind);
 
 struct pico_ctx_params {
 	uint32_t n_ctx;		/* positions a sequence; 0: the model's, at most

@@ -297,11 +297,14 @@ x" ]
 	echo 'One day, Mia went to the lake.' | pico-tokenize >q
 	pico-generate --temp 0 -n 20 --kv-type f32 q >a
 	pico-generate --temp 0 -n 20 --kv-type f16 q | cmp a -
+	pico-generate --temp 0 -n 20 --kv-type q8_0 q | cmp a -
 	pico-forward --kv-type f32 q >a
 	pico-forward --kv-type f16 q >b
 	! cmp -s a b
+	pico-forward --kv-type q8_0 q >b
+	! cmp -s a b
 	run_split pico-generate --kv-type q3 p
-	expect_error 2 "^pico-generate: option --kv-type: 'q3' is not a cache type: f16 or f32$"
+	expect_error 2 "^pico-generate: option --kv-type: 'q3' is not a cache type: f16, f32 or q8_0$"
 }
 
 @test "generate: -v reports, with numbers" {

@@ -127,8 +127,7 @@ pico_plan(const struct pico_model *m, const struct pico_ctx_params *params,
 		.n_kv_embd_k = h->n_head_kv[0] * h->head_k,
 		.n_kv_embd_v = h->n_head_kv[0] * h->head_v,
 	};
-	if (!kv_bytes(h, kv_type_size((enum kv_type)p.kv), p.n_ctx, p.n_seq,
-	    &plan->kv))
+	if (!kv_bytes(h, (enum kv_type)p.kv, p.n_ctx, p.n_seq, &plan->kv))
 		return fail(err, "a KV cache of %" PRIu32 " positions for %"
 		    PRIu32 " sequences is more than can be counted", p.n_ctx,
 		    p.n_seq);
@@ -406,10 +405,10 @@ rotate_cols(void *data, size_t lo, size_t hi)
 		for (head = 0; head < n_kv; head++) {
 			c->k->kv_store(c->kv.type, k + head * h->head_k,
 			    h->head_k, kv_k(&c->kv, s->il, c->seq[i], head) +
-			    at * h->head_k * c->kv.elem);
+			    at * c->kv.row_k);
 			c->k->kv_store(c->kv.type, v + head * h->head_v,
 			    h->head_v, kv_v(&c->kv, s->il, c->seq[i], head) +
-			    at * h->head_v * c->kv.elem);
+			    at * c->kv.row_v);
 		}
 	}
 }

@@ -5,17 +5,26 @@
 
 #include "model.h"
 
+const char *
+pico_kv_kind_name(enum pico_kv_kind kind)
+{
+	static const char *const names[] = { "f16", "f32", "q8_0" };
+
+	return names[kind];
+}
+
 bool
-kv_bytes(const struct hparams *h, size_t elem, uint32_t n_ctx,
+kv_bytes(const struct hparams *h, enum kv_type type, uint32_t n_ctx,
     uint32_t n_seq, uint64_t *bytes)
 {
-	uint64_t row = 0, cells;
+	uint64_t heads = 0, row, cells;
 	uint32_t il;
 
 	for (il = 0; il < h->n_layer; il++)
-		row += (uint64_t)h->n_head_kv[il] *
-		    ((uint64_t)h->head_k + h->head_v);
-	return mul_u64(n_ctx, n_seq, &cells) && mul_u64(row, elem, &row) &&
+		heads += h->n_head_kv[il];
+	return mul_u64(n_ctx, n_seq, &cells) &&
+	    mul_u64(heads, kv_row_bytes(type, h->head_k) +
+	    (uint64_t)kv_row_bytes(type, h->head_v), &row) &&
 	    mul_u64(row, cells, bytes);
 }
 
@@ -27,8 +36,9 @@ kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
 	uint32_t il;
 
 	*kv = (struct kv){
-		.h = h, .type = type, .elem = kv_type_size(type),
-		.n_ctx = n_ctx, .n_seq = n_seq,
+		.h = h, .type = type, .n_ctx = n_ctx, .n_seq = n_seq,
+		.row_k = kv_row_bytes(type, h->head_k),
+		.row_v = kv_row_bytes(type, h->head_v),
 	};
 	kv->k = mem_new(h->n_layer, sizeof *kv->k, "KV cache", err);
 	kv->v = mem_new(h->n_layer, sizeof *kv->v, "KV cache", err);
@@ -39,12 +49,12 @@ kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
 		return -1;
 	/* large zeroed blocks are pages that cost nothing until touched */
 	for (il = 0; il < h->n_layer; il++) {
-		uint64_t row = (uint64_t)h->n_head_kv[il] * kv->elem;
+		uint64_t heads = h->n_head_kv[il];
 
-		kv->k[il] = mem_new(cells, row * h->head_k, "KV cache, keys",
+		kv->k[il] = mem_new(cells, heads * kv->row_k, "KV cache, keys",
 		    err);
-		kv->v[il] = mem_new(cells, row * h->head_v, "KV cache, values",
-		    err);
+		kv->v[il] = mem_new(cells, heads * kv->row_v,
+		    "KV cache, values", err);
 		if (kv->k[il] == NULL || kv->v[il] == NULL)
 			return -1;
 	}
@@ -69,22 +79,22 @@ kv_free(struct kv *kv)
 
 static size_t
 head_at(const struct kv *kv, uint32_t layer, uint32_t seq, uint32_t head,
-    uint32_t dim)
+    size_t row)
 {
 	return ((size_t)seq * kv->h->n_head_kv[layer] + head) * kv->n_ctx *
-	    dim * kv->elem;
+	    row;
 }
 
 uint8_t *
 kv_k(const struct kv *kv, uint32_t layer, uint32_t seq, uint32_t head)
 {
-	return kv->k[layer] + head_at(kv, layer, seq, head, kv->h->head_k);
+	return kv->k[layer] + head_at(kv, layer, seq, head, kv->row_k);
 }
 
 uint8_t *
 kv_v(const struct kv *kv, uint32_t layer, uint32_t seq, uint32_t head)
 {
-	return kv->v[layer] + head_at(kv, layer, seq, head, kv->h->head_v);
+	return kv->v[layer] + head_at(kv, layer, seq, head, kv->row_v);
 }
 
 const int32_t *
@@ -128,10 +138,10 @@ pico_ctx_copy(struct pico_ctx *c, uint32_t to, uint32_t from, size_t n)
 		for (head = 0; head < kv->h->n_head_kv[il]; head++) {
 			memcpy(kv_k(kv, il, to, head),
 			    kv_k(kv, il, from, head),
-			    n * kv->h->head_k * kv->elem);
+			    n * kv->row_k);
 			memcpy(kv_v(kv, il, to, head),
 			    kv_v(kv, il, from, head),
-			    n * kv->h->head_v * kv->elem);
+			    n * kv->row_v);
 		}
 	}
 	memcpy(kv->tokens + (size_t)to * kv->n_ctx,

@@ -80,7 +80,7 @@ row_bytes(const struct kv *kv)
 	uint64_t bytes = 0;
 
 	/* it fit for n_ctx positions already */
-	(void)kv_bytes(kv->h, kv->elem, 1, 1, &bytes);
+	(void)kv_bytes(kv->h, kv->type, 1, 1, &bytes);
 	return bytes;
 }
 
@@ -99,9 +99,9 @@ each_piece(const struct kv *kv, uint32_t seq, size_t n, piece_fn *fn,
 	for (il = 0; il < kv->h->n_layer; il++)
 		for (head = 0; head < kv->h->n_head_kv[il]; head++)
 			if (fn(data, kv_k(kv, il, seq, head),
-			    n * kv->h->head_k * kv->elem, err) < 0 ||
+			    n * kv->row_k, err) < 0 ||
 			    fn(data, kv_v(kv, il, seq, head),
-			    n * kv->h->head_v * kv->elem, err) < 0)
+			    n * kv->row_v, err) < 0)
 				return -1;
 	return 0;
 }
@@ -147,7 +147,6 @@ static int
 check_header(const struct pico_ctx *c, const struct header *h,
     const char *name, uint64_t size, struct pico_err *err)
 {
-	static const char *const types[] = { "f16", "f32" };
 	uint64_t body;
 
 	if (memcmp(h->magic, magic, 7) != 0 || h->magic[7] != 0)
@@ -158,8 +157,9 @@ check_header(const struct pico_ctx *c, const struct header *h,
 		return fail(err, "%s was made with another model", name);
 	if (h->kv_type != (uint32_t)c->kv.type)
 		return fail(err, "%s holds a cache of type %s, this run uses "
-		    "%s", name, h->kv_type < 2 ? types[h->kv_type] : "?",
-		    types[c->kv.type]);
+		    "%s", name, h->kv_type <= PICO_CACHE_Q8_0 ?
+		    pico_kv_kind_name((enum pico_kv_kind)h->kv_type) : "?",
+		    pico_kv_kind_name((enum pico_kv_kind)c->kv.type));
 	if (h->n_tokens > INT32_MAX || !mul_u64(h->n_tokens,
 	    row_bytes(&c->kv) + sizeof(int32_t), &body) || body != h->body ||
 	    h->n_layer != c->m->h.n_layer)

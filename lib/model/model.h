@@ -112,28 +112,21 @@ void rope_angles(const double *freq, double magnitude, uint32_t n_rot,
 /* ---- kv.c ---- */
 
 /*
- * The cache: for each layer and sequence, keys [kv head][position][head_k] and
- * values [kv head][position][head_v], so that attention reads one forward
- * stream a head. The memory is asked for whole and touched as it fills.
+ * The cache: for each layer and sequence, keys [kv head][position] and values
+ * [kv head][position], so that attention reads one forward stream a head. The memory is asked for whole and touched as it fills.
  */
 struct kv {
 	const struct hparams *h;
 	enum kv_type type;
 	uint32_t n_ctx, n_seq;
-	size_t elem;			/* bytes of a value */
-	uint8_t **k, **v;		/* n_layer each: [seq][head][pos][dim] */
+	size_t row_k, row_v;		/* bytes of a key and a value */
+	uint8_t **k, **v;		/* n_layer each: [seq][head][pos] rows */
 	int32_t *tokens;		/* [seq][pos] */
 	uint32_t *n;			/* positions filled, by sequence */
 };
 
-static inline size_t
-kv_type_size(enum kv_type type)
-{
-	return type == KV_F16 ? 2 : 4;
-}
-
 /* Bytes of everything when full; false if that overflows. */
-bool kv_bytes(const struct hparams *h, size_t elem, uint32_t n_ctx,
+bool kv_bytes(const struct hparams *h, enum kv_type type, uint32_t n_ctx,
     uint32_t n_seq, uint64_t *bytes);
 int kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
     uint32_t n_ctx, uint32_t n_seq, struct pico_err *err);
