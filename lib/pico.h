@@ -742,6 +742,12 @@ const struct pico_gen_stats *pico_gen_stats(const struct pico_gen *g);
 
 /* Threads that make sense here: affinity, CPU quota, physical cores. */
 uint32_t pico_default_threads(void);
+/*
+ * Memory that this process can use: the least of what the limits of its cgroups
+ * leave and of what the machine has available, less 1/32, since at a limit the
+ * kernel begins to drop pages that are wanted. UINT64_MAX if not known.
+ */
+uint64_t pico_memory(void);
 /* Peak resident bytes of this process; 0 if not known. */
 uint64_t pico_peak_memory(void);
 /* Bytes this process had read from the disk; 0 if not known. */

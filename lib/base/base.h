@@ -136,6 +136,13 @@ struct map {
 int map_open(struct map *m, const char *path, struct pico_err *err);
 void map_close(struct map *m);
 
+/* ---- machine (machine.c) ---- */
+
+/* Bytes that the limits of this process's cgroups and the machine leave;
+   UINT64_MAX if not known. root: "" but in tests, where it is put before
+   /proc and /sys. */
+uint64_t machine_memory(const char *root);
+
 /* ---- checksums (hash.c) ---- */
 
 /* Running 64-bit hash: FNV-1a over eight-byte words, then the rest. */
