@@ -10,6 +10,8 @@ _pico() {
 		    sed -n 's/^ \{2,6\}\(-[^ ,]*\),\{0,1\}\( --[^ ]*\)\{0,1\}.*/\1\2/p')
 	elif [[ $3 == --kv-type ]]; then
 		words='f16 f32 q8_0'
+	elif [[ $3 == --memory ]]; then
+		words=max
 	fi
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
 }

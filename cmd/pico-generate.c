@@ -141,8 +141,7 @@ reason_name(enum pico_reason reason)
 }
 
 static void
-report(const struct running *r, const struct pico_gen_stats *s,
-    uint64_t steps)
+report(const struct running *r, const struct pico_gen_stats *s)
 {
 	report_rate("prompt", s->prompt_tokens, s->prompt_tokens,
 	    s->prompt_seconds);
@@ -152,7 +151,7 @@ report(const struct running *r, const struct pico_gen_stats *s,
 	report_rate("decode", s->new_tokens, s->decoded_tokens,
 	    s->decode_seconds);
 	(void)fprintf(stderr, "stop:\t%s\n", reason_name(s->reason));
-	running_report(r, steps);
+	running_report(r, s->passes);
 	(void)fprintf(stderr, "seed:\t%" PRIu64 "\n", sampling.seed);
 }
 
@@ -167,7 +166,6 @@ main(int argc, char **argv)
 	struct running r;
 	struct lines lines;
 	int status = 0, first = cmd_start(&about, options, argc, argv);
-	uint64_t steps = 0;
 	bool more = true;
 
 	if (jobs > 1 && (session || model.kv_file != NULL))
@@ -198,7 +196,6 @@ main(int argc, char **argv)
 			more = take_prompts(g, &lines, &status, &fatal);
 		if (pico_gen_step(g, &err) < 0)
 			cmd_die(&err);
-		steps++;
 		cmd_progress("token", pico_gen_stats(g)->prompt_tokens +
 		    pico_gen_stats(g)->new_tokens, 0);
 	}
@@ -209,7 +206,7 @@ main(int argc, char **argv)
 	running_save(&r);
 	cmd_progress_end();
 	if (model.verbose)
-		report(&r, pico_gen_stats(g), steps);
+		report(&r, pico_gen_stats(g));
 
 	lines_close(&lines);
 	pico_gen_free(g);

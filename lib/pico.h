@@ -231,6 +231,9 @@ struct pico_gguf_info {
 					   it is copied */
 };
 
+/* Fails if a file was written to since it was opened. Costs next to nothing. */
+int pico_gguf_check(const struct pico_gguf *g, struct pico_err *err);
+
 int pico_gguf_n_shards(const struct pico_gguf *g);
 struct pico_gguf_info pico_gguf_info(const struct pico_gguf *g, int shard);
 /* All keys and tensors, those of every file of a set in order; borrowed. */
@@ -514,19 +517,33 @@ struct pico_ctx_params {
 				   PICO_CTX_CAP */
 	uint32_t n_seq;		/* sequences at once; 0 counts as 1 */
 	uint32_t n_threads;	/* 0: as many as make sense here */
-	uint32_t chunk;		/* most tokens in one pass; 0: 512 */
+	uint32_t chunk;		/* most tokens in one pass; 0: 512, or fewer
+				   if memory is scarce */
 	enum pico_kv_kind kv;
+	uint64_t memory;	/* bytes that may stay resident, of everything;
+				   0: pico_memory(); UINT64_MAX: no limit */
 };
 #define PICO_CTX_CAP 4096
 
+/*
+ * What a context needs, in bytes. If all of it (`whole`) is more than the
+ * memory there is, only some weights are kept; the others are read from the
+ * file in every pass, however many columns that has.
+ */
 struct pico_plan {
-	uint64_t weights;	/* bytes mapped */
-	uint64_t step;		/* bytes of weights read for a step */
-	uint64_t kv;		/* bytes of the KV cache when full */
-	uint64_t buffers;	/* bytes of work space */
-	uint32_t n_ctx, n_seq, n_layer, n_kv_embd_k, n_kv_embd_v;
+	uint64_t memory;	/* the limit; UINT64_MAX: none */
+	uint64_t whole;		/* with all weights in memory */
+	uint64_t weights;	/* of the model */
+	uint64_t step;		/* of the weights that a step computes with */
+	uint64_t kept;		/* of the weights that stay in memory */
+	uint64_t streamed;	/* read from the file for a token; 0: none */
+	uint64_t stream;	/* of buffers for that */
+	uint64_t kv;		/* of the KV cache when full */
+	uint64_t buffers;	/* of work space */
+	uint64_t other;		/* of programs, stacks, metadata: an estimate */
+	uint32_t n_ctx, n_seq, n_layer, n_kv_embd_k, n_kv_embd_v, chunk;
 };
-/* What a context would need; allocates nothing. */
+/* Fails if the least that is needed is more than the memory there is. */
 int pico_plan(const struct pico_model *m, const struct pico_ctx_params *p,
     struct pico_plan *plan, struct pico_err *err);
 
@@ -539,6 +556,9 @@ uint32_t pico_ctx_n_ctx(const struct pico_ctx *c);
 uint32_t pico_ctx_n_seq(const struct pico_ctx *c);
 uint32_t pico_ctx_n_threads(const struct pico_ctx *c);
 uint32_t pico_ctx_chunk(const struct pico_ctx *c);
+/* Bytes a second at which weights are read from the file: waits for the first
+   ones. 0 if all are in memory. */
+double pico_ctx_read_speed(struct pico_ctx *c);
 /* Name of the instruction set in use. */
 const char *pico_ctx_kernels(const struct pico_ctx *c);
 
@@ -551,16 +571,20 @@ struct pico_col {
 /*
  * Computes n <= chunk columns; each goes to the next position of its sequence,
  * in the order given. Fails if a token is out of range or a sequence is full,
- * before any work. The values depend on the tokens before and nothing else.
+ * before any work; or if weights cannot be read, or the model's file was
+ * changed: then the context is of no more use. The values depend on the tokens
+ * before and nothing else.
  */
 int pico_ctx_eval(struct pico_ctx *c, const struct pico_col *cols, size_t n,
     struct pico_err *err);
 /*
  * Logits of column i of the last pass: n_vocab floats, borrowed until the next
  * call of this function or of pico_ctx_eval(); NULL where they were not asked
- * for. Ask in ascending order: they are computed in blocks.
+ * for, and if weights cannot be read: then pico_ctx_fault() fails, too. Ask in
+ * ascending order: they are computed in blocks.
  */
 const float *pico_ctx_logits(struct pico_ctx *c, size_t i);
+int pico_ctx_fault(const struct pico_ctx *c, struct pico_err *err);
 /* Tokens of a sequence that the cache holds; borrowed. */
 const int32_t *pico_ctx_tokens(const struct pico_ctx *c, uint32_t seq,
     size_t *n);
@@ -697,6 +721,7 @@ struct pico_gen_stats {
 	uint64_t new_tokens;		/* generated; the first of a sequence
 					   comes out of its prompt's pass */
 	uint64_t decoded_tokens;	/* computed one by one after that */
+	uint64_t passes;		/* over the weights */
 	double prompt_seconds, decode_seconds;
 	enum pico_reason reason;	/* of the sequence that ended last */
 };

@@ -450,6 +450,7 @@ pico_gen_step(struct pico_gen *g, struct pico_err *err)
 {
 	uint32_t i, n = 0, chunk = pico_ctx_chunk(g->ctx), decoding = 0, at;
 	double start = pico_seconds(), seconds;
+	const float *logits;
 	struct slot *s;
 	int pass;
 
@@ -474,13 +475,18 @@ pico_gen_step(struct pico_gen *g, struct pico_err *err)
 		g->stats.reused_tokens += s->reused;
 		s->reused = 0;
 	}
+	g->stats.passes++;
 	g->stats.prompt_tokens += n - decoding;
 	g->stats.decoded_tokens += decoding;
 	for (at = 0; at < n; ) {
 		s = &g->slots[g->cols[at].seq];
 		at += s->queued;
-		if (g->cols[at - 1].logits && draw(g, s,
-		    pico_ctx_logits(g->ctx, at - 1), err) < 0)
+		if (!g->cols[at - 1].logits)
+			continue;
+		logits = pico_ctx_logits(g->ctx, at - 1);
+		if (logits == NULL)
+			return pico_ctx_fault(g->ctx, err);
+		if (draw(g, s, logits, err) < 0)
 			return -1;
 	}
 	seconds = pico_seconds() - start;

@@ -32,8 +32,8 @@ _Static_assert(sizeof(struct header) == 64, "the header has no padding");
 
 /* Hyperparameters and all tensors, names and data: the whole model is read. The
    vocabulary and texts do not enter the cache. */
-static uint64_t
-hash_model(const struct pico_ctx *c)
+static int
+hash_model(const struct pico_ctx *c, uint64_t *hash, struct pico_err *err)
 {
 	const struct pico_gguf *g = c->m->gguf;
 	const char *arch = c->m->h.arch->name;
@@ -54,9 +54,11 @@ hash_model(const struct pico_ctx *c)
 		v = hash_bytes(v, t->name.p, t->name.n);
 		v = hash_bytes(v, &t->type, sizeof t->type);
 		v = hash_bytes(v, t->dims, sizeof t->dims);
-		v = hash_bytes(v, t->data, (size_t)t->bytes);
+		if (resident_hash(c->res, t, &v, err) < 0)
+			return -1;
 	}
-	return v;
+	*hash = v;
+	return 0;
 }
 
 /* Changes whenever a file of the model is written, moved or copied. */
@@ -147,14 +149,19 @@ static int
 check_header(const struct pico_ctx *c, const struct header *h,
     const char *name, uint64_t size, struct pico_err *err)
 {
-	uint64_t body;
+	uint64_t body, hash;
 
 	if (memcmp(h->magic, magic, 7) != 0 || h->magic[7] != 0)
 		return fail(err, "%s is not a KV file", name);
 	/* The same files as when it was written need not be read; others may
 	   hold the same model. */
-	if (h->identity != identity(c) && h->model != hash_model(c))
-		return fail(err, "%s was made with another model", name);
+	if (h->identity != identity(c)) {
+		if (hash_model(c, &hash, err) < 0)
+			return -1;
+		if (h->model != hash)
+			return fail(err, "%s was made with another model",
+			    name);
+	}
 	if (h->kv_type != (uint32_t)c->kv.type)
 		return fail(err, "%s holds a cache of type %s, this run uses "
 		    "%s", name, h->kv_type <= PICO_CACHE_Q8_0 ?
@@ -365,8 +372,10 @@ pico_kv_save(struct pico_ctx *c, uint32_t seq, const char *path,
 	sigset_t old;
 	int r;
 
-	if (c->model_hash == 0)
-		c->model_hash = hash_model(c);
+	if (c->model_hash == 0 && hash_model(c, &c->model_hash, err) < 0) {
+		free(real);
+		return -1;
+	}
 	hold_signals(&old);
 	r = save(c, seq, path, real != NULL ? real : path, err);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
