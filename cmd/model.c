@@ -67,6 +67,32 @@ report_plan(const struct running *r, const struct pico_ctx_params *p)
 		    info.n_ctx_train);
 }
 
+/* A pass takes at least as long as reading what is not kept. */
+#define SLOW 2.0	/* seconds */
+
+static void
+warn_slow(const struct running *r, const struct pico_ctx_params *p)
+{
+	struct pico_err err = {0};
+	struct pico_plan plan;
+	double speed, seconds;
+	uint64_t rest;
+
+	if (pico_plan(r->model, p, &plan, &err) < 0)
+		cmd_die(&err);
+	if (plan.streamed == 0)
+		return;
+	speed = pico_ctx_read_speed(r->ctx);
+	seconds = speed > 0 ? (double)plan.streamed / speed : 0;
+	if (seconds <= SLOW)
+		return;
+	rest = plan.whole - plan.weights;
+	cmd_warn("a step will take %.1f s: reads %" PRIu64 " bytes of weights "
+	    "at %.1f MB/s; memory of %" PRIu64 " bytes would hold all, this "
+	    "one holds weights of %" PRIu64, seconds, plan.streamed,
+	    speed / 1e6, plan.whole, plan.memory > rest ? plan.memory - rest : 0);
+}
+
 struct pico_ctx_params
 model_params(const struct model_opts *o, uint32_t n_seq)
 {
@@ -115,15 +141,17 @@ running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
 	struct pico_ctx_params p = model_params(o, n_seq);
 	const char *path = cmd_model(o->model);
 	struct pico_err err = {0};
+	uint64_t there = pico_memory();
 
 	/* more than there is, but for "max", is asking for trouble */
-	if (p.memory > 0 && p.memory < UINT64_MAX && pico_memory() < p.memory)
-		p.memory = 0;
+	if (p.memory == 0 || (p.memory < UINT64_MAX && p.memory > there))
+		p.memory = there;
 	*r = (struct running){ .o = o };
 	if (o->kv_file != NULL && *o->kv_file == '\0')
 		cmd_usage("option --kv: the file name is empty");
 	if (o->kv_file != NULL && pico_kv_can_save(o->kv_file, &err) < 0)
 		cmd_die(&err);
+	cmd_will_map(path);
 	if (pico_gguf_open(&r->gguf, path, 0, &err) < 0)
 		cmd_die(&err);
 	r->vocab = pico_vocab_open(r->gguf, NULL, &err);
@@ -136,6 +164,7 @@ running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
 	r->ctx = pico_ctx_new(r->model, &p, &err);
 	if (r->ctx == NULL)
 		cmd_die(&err);
+	warn_slow(r, &p);
 	reserve_stack();
 	r->disk = pico_disk_read();
 }

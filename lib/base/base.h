@@ -159,6 +159,8 @@ struct file {
 int file_open(struct file *f, const char *path, uint64_t identity,
     struct pico_err *err);
 void file_close(struct file *f);
+/* Drops these bytes from the page cache, where no program has them mapped. */
+void file_forget(const struct file *f, uint64_t at, uint64_t n);
 /* Bytes at..at + n into buf, which is aligned to FILE_ALIGN and has room for
    2 * FILE_ALIGN more; returns where in it the first one is, or NULL. Threads
    may read at once. */

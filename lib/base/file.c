@@ -225,6 +225,12 @@ file_close(struct file *f)
 	f->fd = -1;
 }
 
+void
+file_forget(const struct file *f, uint64_t at, uint64_t n)
+{
+	fadvise(f->fd, at, n, POSIX_FADV_DONTNEED);
+}
+
 const uint8_t *
 file_read(const struct file *f, uint64_t at, size_t n, uint8_t *buf,
     struct pico_err *err)
@@ -256,6 +262,6 @@ file_read(const struct file *f, uint64_t at, size_t n, uint8_t *buf,
 		}
 	}
 	if (!f->direct)
-		fadvise(f->fd, start, whole, POSIX_FADV_DONTNEED);
+		file_forget(f, start, whole);
 	return buf + before;
 }

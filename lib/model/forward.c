@@ -73,6 +73,7 @@ multiply_rows(void *data, size_t lo, size_t hi)
 	struct job *job = data;
 	size_t i, base = 0, r, r0, r1, col;
 
+	resident_listen();
 	for (i = 0; i < job->n; i++, base += job->part[i - 1].n_rows) {
 		const struct part *p = &job->part[i];
 		const struct matmul *m = &p->m;
@@ -241,6 +242,7 @@ embed_cols(void *data, size_t lo, size_t hi)
 	const struct hparams *h = &c->m->h;
 	size_t i, half = h->n_rot / 2;
 
+	resident_listen();
 	for (i = lo; i < hi; i++) {
 		if (resident_has(c->res, &c->m->embd))
 			embed(c, i);

@@ -174,6 +174,10 @@ uint64_t resident_buffers(const struct pico_model *m);
 struct resident *resident_new(const struct pico_model *m, uint64_t budget,
     struct pico_err *err);
 void resident_free(struct resident *r);
+/* To be called by a thread before it touches mapped weights: if their file is
+   cut short, the signal must find its handler. Threads of a pool hold back all
+   signals, and this one, held back, is death. Costs nothing the second time. */
+void resident_listen(void);
 /* Whether a weight can be used in place; all can without a resident. */
 bool resident_has(const struct resident *r, const struct weight *w);
 /* This weight will be wanted after those told before. A hint: what is wanted

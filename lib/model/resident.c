@@ -245,6 +245,20 @@ reader_main(void *arg)
 
 /* ---- what the computation asks for ---- */
 
+void
+resident_listen(void)
+{
+	static _Thread_local bool listens;
+	sigset_t bus;
+
+	if (listens)
+		return;
+	listens = true;
+	(void)sigemptyset(&bus);
+	(void)sigaddset(&bus, SIGBUS);
+	(void)pthread_sigmask(SIG_UNBLOCK, &bus, NULL);
+}
+
 bool
 resident_has(const struct resident *r, const struct weight *w)
 {
@@ -388,7 +402,8 @@ resident_speed(struct resident *r)
 
 /* ---- beginning and end ---- */
 
-/* Reads what is kept: all of it is asked for, then waited for. */
+/* Reads what is kept: all of it is asked for, then waited for. What others may
+   have left of the rest makes room first. */
 static void
 load(const struct resident *r)
 {
@@ -398,10 +413,17 @@ load(const struct resident *r)
 	uint64_t at;
 	size_t i;
 
-	for (i = 0; i < r->m->n_weights; i++)
+	for (i = 0; i < r->m->n_weights; i++) {
+		w = r->m->weights[i];
+		if (!r->kept[i])
+			file_forget(&r->files[w->shard], w->offset,
+			    weight_bytes(w));
+	}
+	for (i = 0; i < r->m->n_weights; i++) {
+		w = r->m->weights[i];
 		if (r->kept[i])
-			map_advise(r->m->weights[i]->data,
-			    weight_bytes(r->m->weights[i]), READ_SOON);
+			map_advise(w->data, weight_bytes(w), READ_SOON);
+	}
 	for (i = 0; i < r->m->n_weights; i++) {
 		w = r->m->weights[i];
 		p = w->data;
