@@ -12,7 +12,7 @@
 static struct model_opts model;
 static struct sampling_opts sampling = SAMPLING_DEFAULTS;
 static struct pico_list stop_texts, stop_ids;
-static int64_t n_max = -1, jobs = 1;
+static int64_t n_max = -1, jobs = 1, keep = -1;
 static bool binary, echo, session, ignore_eog, emit_eog, keep_going;
 
 static const struct cmd about = {
@@ -32,6 +32,9 @@ static const struct pico_opt options[] = {
 	    "write the prompt, too", 0, 0, NULL },
 	{ 0, "session", PICO_OPT_FLAG, &session, NULL,
 	    "every line continues the same sequence", 0, 0, NULL },
+	{ 0, "shift", PICO_OPT_INT, &keep, "N",
+	    "in a full context keep N tokens, slide the others (end)",
+	    0, INT32_MAX, NULL },
 	{ 0, "stop", PICO_OPT_LIST, &stop_texts, "TEXT",
 	    "end before this text; repeatable", 0, 0, NULL },
 	{ 0, "stop-id", PICO_OPT_LIST, &stop_ids, "ID",
@@ -171,6 +174,9 @@ main(int argc, char **argv)
 	if (jobs > 1 && (session || model.kv_file != NULL))
 		cmd_usage("option -j: one sequence only with %s",
 		    session ? "--session" : "--kv");
+	if (keep >= 0 && model.kv_file != NULL)
+		cmd_usage("option --shift: not with --kv, which saves what the "
+		    "tokens alone give");
 	if (binary)
 		cmd_no_terminal("option -b: binary output");
 	running_open(&r, &model, (uint32_t)jobs);
@@ -180,6 +186,8 @@ main(int argc, char **argv)
 	params.ignore_eog = ignore_eog;
 	params.emit_eog = emit_eog;
 	params.session = session;
+	params.shift = keep >= 0;
+	params.keep = keep >= 0 ? (uint32_t)keep : 0;
 	read_stops(&params, pico_vocab_n(r.vocab));
 	if (sampling_chain(&sampling, (uint32_t)pico_vocab_n(r.vocab),
 	    &params.chain, &err) < 0)

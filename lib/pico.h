@@ -593,7 +593,17 @@ void pico_ctx_cut(struct pico_ctx *c, uint32_t seq, size_t n);
 /* Makes the first n positions of `to` those of `from`. */
 void pico_ctx_copy(struct pico_ctx *c, uint32_t to, uint32_t from, size_t n);
 
-/* Length of the longest beginning that the cache and n given ids share. */
+/*
+ * Makes room in a sequence: forgets `drop` tokens after the first `keep`, and
+ * gives those behind them the places that became free; keys are turned to suit.
+ * What follows is not what it would be without the forgotten ones, nor as if
+ * they had never been: the cache still knows of them. Fails, even if drop is 0,
+ * for a model whose positions are not in the rotation of its keys.
+ */
+int pico_ctx_shift(struct pico_ctx *c, uint32_t seq, size_t keep, size_t drop,
+    struct pico_err *err);
+/* Length of the longest beginning that the cache and n given ids share, as far
+   as it holds what these ids alone would give. */
 size_t pico_ctx_match(const struct pico_ctx *c, uint32_t seq,
     const int32_t *ids, size_t n);
 
@@ -713,6 +723,11 @@ struct pico_gen_params {
 	bool ignore_eog;		/* end-of-generation ids are ordinary */
 	bool emit_eog;			/* write the id that ended it */
 	bool session;			/* prompts continue one sequence */
+	bool shift;			/* a full context does not end a
+					   sequence: it keeps the first `keep`
+					   tokens and forgets the older half of
+					   the others */
+	uint32_t keep;			/* at most n_ctx - 2 */
 };
 
 struct pico_gen_stats {

@@ -196,7 +196,7 @@ pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
 
 	(void)snprintf(name, sizeof name, "KV file '%s'", path);
 	io = (struct io){ .name = name, .hash = HASH_START };
-	kv->n[seq] = 0;
+	kv_cut(kv, seq, 0);
 	io.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (io.fd < 0 && errno == ENOENT)
 		return 0;
@@ -372,6 +372,11 @@ pico_kv_save(struct pico_ctx *c, uint32_t seq, const char *path,
 	sigset_t old;
 	int r;
 
+	if (c->kv.pure[seq] < c->kv.n[seq]) {
+		free(real);
+		return fail(err, "cannot save KV file '%s': something before "
+		    "token %" PRIu32 " was forgotten", path, c->kv.pure[seq]);
+	}
 	if (c->model_hash == 0 && hash_model(c, &c->model_hash, err) < 0) {
 		free(real);
 		return -1;

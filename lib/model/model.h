@@ -142,6 +142,9 @@ struct kv {
 	uint8_t **k, **v;		/* n_layer each: [seq][head][pos] rows */
 	int32_t *tokens;		/* [seq][pos] */
 	uint32_t *n;			/* positions filled, by sequence */
+	/* Of these the first so many are what their tokens alone give: all of
+	   them, until something before was forgotten. */
+	uint32_t *pure;
 };
 
 /* Bytes of everything when full; false if that overflows. */
@@ -150,6 +153,8 @@ bool kv_bytes(const struct hparams *h, enum kv_type type, uint32_t n_ctx,
 int kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
     uint32_t n_ctx, uint32_t n_seq, struct pico_err *err);
 void kv_free(struct kv *kv);
+/* No more than the first n positions of a sequence. */
+void kv_cut(struct kv *kv, uint32_t seq, size_t n);
 /* First key (value) of a head in a layer. */
 uint8_t *kv_k(const struct kv *kv, uint32_t layer, uint32_t seq,
     uint32_t head);
