@@ -214,6 +214,14 @@ faulty_disk() {
 	done
 }
 
+@test "memory: a file system that cannot read past the page cache" {
+	faulty_disk
+	pico-forward -a --memory max p >want
+	LD_PRELOAD=$BUILD_DIR/tests/preload.so PRELOAD_PLAIN=1 \
+	    pico-forward -a --memory $(least) p >got
+	cmp want got
+}
+
 @test "memory: a warning where each step will be slow" {
 	faulty_disk
 	lo=$(least)
@@ -232,6 +240,8 @@ faulty_disk() {
 # Makes a memory cgroup of $1 bytes, v1 or v2; $group is its directory. Needs
 # the right to.
 new_group() {
+	! grep -qE '__(a|t)san_init' "$BUILD_DIR/bin/pico-generate" ||
+	    skip 'sanitizers need memory of their own'
 	if grep -qw memory /sys/fs/cgroup/cgroup.controllers 2>/dev/null; then
 		group=/sys/fs/cgroup/pico-test.$$ limit=memory.max
 	else

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A disk with faults: pread() as a preloaded library. After $PRELOAD_FAIL bytes
- * reads fail with EIO; each takes $PRELOAD_DELAY microseconds longer.
+ * reads fail with EIO; each takes $PRELOAD_DELAY microseconds longer. With
+ * $PRELOAD_PLAIN the file system cannot read past the page cache.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/types.h>
@@ -22,6 +24,11 @@ faulty(const char *name, int fd, void *buf, size_t n, off64_t at)
 	long us = delay != NULL ? strtol(delay, NULL, 10) : 0;
 	struct timespec t = { us / 1000000, us % 1000000 * 1000 };
 
+	if (getenv("PRELOAD_PLAIN") != NULL &&
+	    (fcntl(fd, F_GETFL) & O_DIRECT)) {
+		errno = EINVAL;
+		return -1;
+	}
 	if (us > 0)
 		(void)nanosleep(&t, NULL);
 	if (fail != NULL && atomic_fetch_add(&total, (long long)n) +
