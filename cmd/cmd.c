@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -193,14 +194,18 @@ static char lost[400];
 static void
 on_bus_error(int sig, siginfo_t *info, void *context)
 {
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
 	(void)context;
 	if (info->si_code != BUS_ADRERR) {
 		/* a fault of our own: happens again, and is fatal then */
 		(void)signal(sig, SIG_DFL);
 		return;
 	}
-	if (write(STDERR_FILENO, lost, strlen(lost)) < 0)
-		_exit(PICO_ERROR);
+	/* several threads may come to the same end */
+	while (atomic_flag_test_and_set(&told))
+		(void)pause();
+	(void)!write(STDERR_FILENO, lost, strlen(lost));
 	_exit(PICO_ERROR);
 }
 
