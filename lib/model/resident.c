@@ -26,6 +26,7 @@
 /* Enough for the full speed of disks; small beside what is kept. */
 #define PIECE ((uint64_t)1 << 20)
 #define SLOTS 4
+#define STACK_SIZE (256 << 10)
 /* Rows that kernels unpack at once, so pieces have a multiple of it. */
 #define ROWS 32
 
@@ -448,14 +449,18 @@ take_buffer(uint8_t **p, size_t n, struct pico_err *err)
 static int
 start_reader(struct resident *r, struct pico_err *err)
 {
+	pthread_attr_t attr;
 	sigset_t all, old;
 	int e;
 
+	(void)pthread_attr_init(&attr);
+	(void)pthread_attr_setstacksize(&attr, STACK_SIZE);
 	/* signals are the caller's */
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	e = pthread_create(&r->thread, NULL, reader_main, r);
+	e = pthread_create(&r->thread, &attr, reader_main, r);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	(void)pthread_attr_destroy(&attr);
 	if (e != 0)
 		return fail(err, "cannot start the thread that reads weights: "
 		    "%s", strerror(e));
