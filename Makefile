@@ -83,7 +83,13 @@ $(BENCH):
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-units: $(UNIT) $(BENCH)
+# Reads that fail or take long, for the tests: goes into LD_PRELOAD.
+PRELOAD = $(BUILD)/tests/preload.so
+$(PRELOAD): tests/preload.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -Wall -Wextra $(WERROR) -O2 -fPIC -shared -o $@ $<
+
+units: $(UNIT) $(BENCH) $(PRELOAD)
 
 # ---- tests ----
 

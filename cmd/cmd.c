@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -183,6 +185,42 @@ cmd_alloc(size_t n, size_t size)
 	if (p == NULL)
 		cmd_fail("no memory for %zu times %zu bytes", n, size);
 	return p;
+}
+
+/* What is said when a page of a mapped file cannot be had. */
+static char lost[400];
+
+/* Nothing can be repaired here, and little be called. */
+static void
+on_bus_error(int sig, siginfo_t *info, void *context)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
+	(void)context;
+	if (info->si_code != BUS_ADRERR) {
+		/* a fault of our own: happens again, and is fatal then */
+		(void)signal(sig, SIG_DFL);
+		return;
+	}
+	/* several threads may come to the same end */
+	while (atomic_flag_test_and_set(&told))
+		(void)pause();
+	(void)!write(STDERR_FILENO, lost, strlen(lost));
+	_exit(PICO_ERROR);
+}
+
+void
+cmd_will_map(const char *path)
+{
+	struct sigaction sa = { .sa_sigaction = on_bus_error,
+	    .sa_flags = SA_SIGINFO };
+	char shown[250];
+
+	(void)pico_escape(shown, sizeof shown, path, strlen(path));
+	(void)snprintf(lost, sizeof lost, "%s: '%s' was cut short while in "
+	    "use, or cannot be read from its disk\n", name, shown);
+	(void)sigemptyset(&sa.sa_mask);
+	(void)sigaction(SIGBUS, &sa, NULL);
 }
 
 const char *

@@ -59,6 +59,10 @@ void *cmd_alloc(size_t n, size_t size);
 /* -m, $PICO_MODEL, the installed default; exits 2 with advice if none. */
 const char *cmd_model(const char *opt);
 
+/* To be called before a model is mapped: if it is cut short later, or its disk
+   fails, that is told, with exit status 1, instead of death by a signal. */
+void cmd_will_map(const char *path);
+
 /* Opens an input operand ("-" is stdin); exits 1 if it cannot. *name is for
    messages. */
 int cmd_open(const char *operand, const char **name);

@@ -9,7 +9,9 @@ _pico() {
 		words=$("$1" -h 2>/dev/null |
 		    sed -n 's/^ \{2,6\}\(-[^ ,]*\),\{0,1\}\( --[^ ]*\)\{0,1\}.*/\1\2/p')
 	elif [[ $3 == --kv-type ]]; then
-		words='f16 f32'
+		words='f16 f32 q8_0'
+	elif [[ $3 == --memory ]]; then
+		words=max
 	fi
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
 }

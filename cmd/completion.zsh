@@ -17,7 +17,8 @@ for line in ${(f)"$($words[1] -h 2>/dev/null)"}; do
 		case $value in
 		'') specs+=("${name}[$text]") ;;
 		FILE) specs+=("${name}[$text]:file:_files") ;;
-		TYPE) specs+=("${name}[$text]:type:(f16 f32)") ;;
+		TYPE) specs+=("${name}[$text]:type:(f16 f32 q8_0)") ;;
+		SIZE) specs+=("${name}[$text]:size:(max)") ;;
 		*) specs+=("${name}[$text]:$value: ") ;;
 		esac
 	done

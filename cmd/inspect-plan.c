@@ -38,6 +38,24 @@ put_needs(const struct pico_gguf *g)
 	pico_model_close(m);
 }
 
+/* The sum that the memory must hold. */
+static void
+put_limit(const struct pico_plan *p)
+{
+	printf("other\t%" PRIu64 "\tprograms, stacks, metadata: an estimate\n",
+	    p->other);
+	printf("kept\t%" PRIu64 "\tof the weights stay in memory\n", p->kept);
+	printf("streamed\t%" PRIu64 "\tread from the file per step, through "
+	    "%" PRIu64 " of buffers\n", p->streamed, p->stream);
+	printf("total\t%" PRIu64 "\tof ", p->kept + p->kv + p->buffers +
+	    p->other + p->stream);
+	if (p->memory < UINT64_MAX)
+		printf("%" PRIu64 ", ", p->memory);
+	else
+		printf("any memory, ");
+	printf("%" PRIu64 " would hold all\n", p->whole);
+}
+
 int
 put_plan(const struct pico_gguf *g, const char *path,
     const struct pico_ctx_params *params)
@@ -55,9 +73,12 @@ put_plan(const struct pico_gguf *g, const char *path,
 	printf("kv\t%" PRIu64 "\t%" PRIu32 " layers x (%" PRIu32 " + %" PRIu32
 	    ") x %" PRIu32 " positions x %" PRIu32 " at once x %s\n", p.kv,
 	    p.n_layer, p.n_kv_embd_k, p.n_kv_embd_v, p.n_ctx, p.n_seq,
-	    params->kv == PICO_CACHE_F32 ? "f32" : "f16");
+	    pico_kv_kind_name(params->kv));
 	printf("buffers\t%" PRIu64 "\n", p.buffers);
-	printf("total\t%" PRIu64 "\n", p.weights + p.kv + p.buffers);
+	if (params->memory > 0 || p.streamed > 0)
+		put_limit(&p);
+	else
+		printf("total\t%" PRIu64 "\n", p.weights + p.kv + p.buffers);
 	pico_model_close(m);
 	return 0;
 }

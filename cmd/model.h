@@ -9,6 +9,7 @@ struct model_opts {
 	const char *model, *kv_file;
 	int64_t n_ctx, n_threads, chunk;
 	enum pico_kv_kind kv;
+	uint64_t memory;	/* 0: not told */
 	bool verbose;
 };
 
@@ -20,7 +21,10 @@ struct model_opts {
 	{ 0, "chunk", PICO_OPT_INT, &(o).chunk, "N", \
 	    "prompt tokens in one pass (512)", 1, 1 << 20, NULL }, \
 	{ 0, "kv-type", PICO_OPT_CALL, &(o).kv, "TYPE", \
-	    "of the KV cache: f16 or f32 (f16)", 0, 0, model_kv_type }
+	    "of the KV cache: f16, f32 or q8_0 (f16)", 0, 0, model_kv_type }, \
+	{ 0, "memory", PICO_OPT_CALL, &(o).memory, "SIZE", \
+	    "that may be used, or max ($PICO_MEMORY, or what there is)", \
+	    0, 0, model_memory }
 
 #define MODEL_OPTIONS(o) \
 	{ 'm', "model", PICO_OPT_TEXT, &(o).model, "FILE", \
@@ -33,12 +37,13 @@ struct model_opts {
 	{ 'v', "verbose", PICO_OPT_FLAG, &(o).verbose, NULL, \
 	    "sizes, speeds and memory on stderr", 0, 0, NULL }
 
-/* What the options ask for. */
+/* What the options and $PICO_MEMORY ask for; exits 2 if that has a fault. */
 struct pico_ctx_params model_params(const struct model_opts *o,
     uint32_t n_seq);
 
 /* For the table. */
 int model_kv_type(const char *arg, void *data, struct pico_err *err);
+int model_memory(const char *arg, void *data, struct pico_err *err);
 
 struct running {
 	const struct model_opts *o;
@@ -60,7 +65,7 @@ void running_save(struct running *r);
 /* "name:\tN tokens, S s, R tok/s"; the rate is that of the `timed` ones. */
 void report_rate(const char *name, uint64_t tokens, uint64_t timed,
     double seconds);
-/* Memory, disk and kernels; `steps`: passes over the weights so far. */
-void running_report(const struct running *r, uint64_t steps);
+/* Memory, disk and kernels. */
+void running_report(const struct running *r, uint64_t passes);
 
 #endif

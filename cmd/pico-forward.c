@@ -171,6 +171,7 @@ run_line(struct forward *f, const struct lines *l, struct pico_err *err)
 	struct pico_ctx *ctx = f->r.ctx;
 	size_t start = 0, chunk = pico_ctx_chunk(ctx), done, i, k, n;
 	bool every = all || nll;
+	const float *logits;
 
 	if (f->begun)
 		(void)pico_ctx_tokens(ctx, 0, &start);
@@ -199,10 +200,13 @@ run_line(struct forward *f, const struct lines *l, struct pico_err *err)
 		if (pico_ctx_eval(ctx, f->cols, n, err) < 0)
 			return -1;
 		f->passes++;
-		for (k = 0; k < n; k++)
-			if (put_token(f, l, start, done + k,
-			    pico_ctx_logits(ctx, k), err) < 0)
+		for (k = 0; k < n; k++) {
+			logits = pico_ctx_logits(ctx, k);
+			if (logits == NULL && f->cols[k].logits)
+				return pico_ctx_fault(ctx, err);
+			if (put_token(f, l, start, done + k, logits, err) < 0)
 				return -1;
+		}
 		f->tokens += n;
 		cmd_progress("token", f->tokens, 0);
 	}

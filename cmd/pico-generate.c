@@ -12,7 +12,7 @@
 static struct model_opts model;
 static struct sampling_opts sampling = SAMPLING_DEFAULTS;
 static struct pico_list stop_texts, stop_ids;
-static int64_t n_max = -1, jobs = 1;
+static int64_t n_max = -1, jobs = 1, keep = -1;
 static bool binary, echo, session, ignore_eog, emit_eog, keep_going;
 
 static const struct cmd about = {
@@ -32,6 +32,9 @@ static const struct pico_opt options[] = {
 	    "write the prompt, too", 0, 0, NULL },
 	{ 0, "session", PICO_OPT_FLAG, &session, NULL,
 	    "every line continues the same sequence", 0, 0, NULL },
+	{ 0, "shift", PICO_OPT_INT, &keep, "N",
+	    "in a full context keep N tokens, slide the others (end)",
+	    0, INT32_MAX, NULL },
 	{ 0, "stop", PICO_OPT_LIST, &stop_texts, "TEXT",
 	    "end before this text; repeatable", 0, 0, NULL },
 	{ 0, "stop-id", PICO_OPT_LIST, &stop_ids, "ID",
@@ -141,8 +144,7 @@ reason_name(enum pico_reason reason)
 }
 
 static void
-report(const struct running *r, const struct pico_gen_stats *s,
-    uint64_t steps)
+report(const struct running *r, const struct pico_gen_stats *s)
 {
 	report_rate("prompt", s->prompt_tokens, s->prompt_tokens,
 	    s->prompt_seconds);
@@ -152,7 +154,7 @@ report(const struct running *r, const struct pico_gen_stats *s,
 	report_rate("decode", s->new_tokens, s->decoded_tokens,
 	    s->decode_seconds);
 	(void)fprintf(stderr, "stop:\t%s\n", reason_name(s->reason));
-	running_report(r, steps);
+	running_report(r, s->passes);
 	(void)fprintf(stderr, "seed:\t%" PRIu64 "\n", sampling.seed);
 }
 
@@ -167,12 +169,14 @@ main(int argc, char **argv)
 	struct running r;
 	struct lines lines;
 	int status = 0, first = cmd_start(&about, options, argc, argv);
-	uint64_t steps = 0;
 	bool more = true;
 
 	if (jobs > 1 && (session || model.kv_file != NULL))
 		cmd_usage("option -j: one sequence only with %s",
 		    session ? "--session" : "--kv");
+	if (keep >= 0 && model.kv_file != NULL)
+		cmd_usage("option --shift: not with --kv, which saves what the "
+		    "tokens alone give");
 	if (binary)
 		cmd_no_terminal("option -b: binary output");
 	running_open(&r, &model, (uint32_t)jobs);
@@ -182,6 +186,8 @@ main(int argc, char **argv)
 	params.ignore_eog = ignore_eog;
 	params.emit_eog = emit_eog;
 	params.session = session;
+	params.shift = keep >= 0;
+	params.keep = keep >= 0 ? (uint32_t)keep : 0;
 	read_stops(&params, pico_vocab_n(r.vocab));
 	if (sampling_chain(&sampling, (uint32_t)pico_vocab_n(r.vocab),
 	    &params.chain, &err) < 0)
@@ -198,7 +204,6 @@ main(int argc, char **argv)
 			more = take_prompts(g, &lines, &status, &fatal);
 		if (pico_gen_step(g, &err) < 0)
 			cmd_die(&err);
-		steps++;
 		cmd_progress("token", pico_gen_stats(g)->prompt_tokens +
 		    pico_gen_stats(g)->new_tokens, 0);
 	}
@@ -209,7 +214,7 @@ main(int argc, char **argv)
 	running_save(&r);
 	cmd_progress_end();
 	if (model.verbose)
-		report(&r, pico_gen_stats(g), steps);
+		report(&r, pico_gen_stats(g));
 
 	lines_close(&lines);
 	pico_gen_free(g);

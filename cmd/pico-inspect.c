@@ -113,6 +113,7 @@ inspect(const char *path, char **names, int n_names)
 	if (data && strcmp(path, "-") == 0)
 		return fault("-", "standard input gives the header only, "
 		    "this needs the tensor data");
+	cmd_will_map(path);
 	/* broken files are shown as far as they can be read */
 	(void)pico_gguf_open(&g, path, PICO_GGUF_PARTIAL |
 	    (alone || offsets ? PICO_GGUF_ALONE : 0), &err);

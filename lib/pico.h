@@ -231,6 +231,9 @@ struct pico_gguf_info {
 					   it is copied */
 };
 
+/* Fails if a file was written to since it was opened. Costs next to nothing. */
+int pico_gguf_check(const struct pico_gguf *g, struct pico_err *err);
+
 int pico_gguf_n_shards(const struct pico_gguf *g);
 struct pico_gguf_info pico_gguf_info(const struct pico_gguf *g, int shard);
 /* All keys and tensors, those of every file of a set in order; borrowed. */
@@ -505,26 +508,42 @@ struct pico_model_info {
 struct pico_model_info pico_model_info(const struct pico_model *m);
 
 /* Type of the values in the KV cache. */
-enum pico_kv_kind { PICO_CACHE_F16, PICO_CACHE_F32 };
+enum pico_kv_kind { PICO_CACHE_F16, PICO_CACHE_F32, PICO_CACHE_Q8_0 };
+/* "f16", "f32", "q8_0". */
+const char *pico_kv_kind_name(enum pico_kv_kind kind);
 
 struct pico_ctx_params {
 	uint32_t n_ctx;		/* positions a sequence; 0: the model's, at most
 				   PICO_CTX_CAP */
 	uint32_t n_seq;		/* sequences at once; 0 counts as 1 */
 	uint32_t n_threads;	/* 0: as many as make sense here */
-	uint32_t chunk;		/* most tokens in one pass; 0: 512 */
+	uint32_t chunk;		/* most tokens in one pass; 0: 512, or fewer
+				   if memory is scarce */
 	enum pico_kv_kind kv;
+	uint64_t memory;	/* bytes that may stay resident, of everything;
+				   0: pico_memory(); UINT64_MAX: no limit */
 };
 #define PICO_CTX_CAP 4096
 
+/*
+ * What a context needs, in bytes. If all of it (`whole`) is more than the
+ * memory there is, only some weights are kept; the others are read from the
+ * file in every pass, however many columns that has.
+ */
 struct pico_plan {
-	uint64_t weights;	/* bytes mapped */
-	uint64_t step;		/* bytes of weights read for a step */
-	uint64_t kv;		/* bytes of the KV cache when full */
-	uint64_t buffers;	/* bytes of work space */
-	uint32_t n_ctx, n_seq, n_layer, n_kv_embd_k, n_kv_embd_v;
+	uint64_t memory;	/* the limit; UINT64_MAX: none */
+	uint64_t whole;		/* with all weights in memory */
+	uint64_t weights;	/* of the model */
+	uint64_t step;		/* of the weights that a step computes with */
+	uint64_t kept;		/* of the weights that stay in memory */
+	uint64_t streamed;	/* read from the file for a token; 0: none */
+	uint64_t stream;	/* of buffers for that */
+	uint64_t kv;		/* of the KV cache when full */
+	uint64_t buffers;	/* of work space */
+	uint64_t other;		/* of programs, stacks, metadata: an estimate */
+	uint32_t n_ctx, n_seq, n_layer, n_kv_embd_k, n_kv_embd_v, chunk;
 };
-/* What a context would need; allocates nothing. */
+/* Fails if the least that is needed is more than the memory there is. */
 int pico_plan(const struct pico_model *m, const struct pico_ctx_params *p,
     struct pico_plan *plan, struct pico_err *err);
 
@@ -537,6 +556,9 @@ uint32_t pico_ctx_n_ctx(const struct pico_ctx *c);
 uint32_t pico_ctx_n_seq(const struct pico_ctx *c);
 uint32_t pico_ctx_n_threads(const struct pico_ctx *c);
 uint32_t pico_ctx_chunk(const struct pico_ctx *c);
+/* Bytes a second at which weights are read from the file: waits for the first
+   ones. 0 if all are in memory. */
+double pico_ctx_read_speed(struct pico_ctx *c);
 /* Name of the instruction set in use. */
 const char *pico_ctx_kernels(const struct pico_ctx *c);
 
@@ -549,16 +571,20 @@ struct pico_col {
 /*
  * Computes n <= chunk columns; each goes to the next position of its sequence,
  * in the order given. Fails if a token is out of range or a sequence is full,
- * before any work. The values depend on the tokens before and nothing else.
+ * before any work; or if weights cannot be read, or the model's file was
+ * changed: then the context is of no more use. The values depend on the tokens
+ * before and nothing else.
  */
 int pico_ctx_eval(struct pico_ctx *c, const struct pico_col *cols, size_t n,
     struct pico_err *err);
 /*
  * Logits of column i of the last pass: n_vocab floats, borrowed until the next
  * call of this function or of pico_ctx_eval(); NULL where they were not asked
- * for. Ask in ascending order: they are computed in blocks.
+ * for, and if weights cannot be read: then pico_ctx_fault() fails, too. Ask in
+ * ascending order: they are computed in blocks.
  */
 const float *pico_ctx_logits(struct pico_ctx *c, size_t i);
+int pico_ctx_fault(const struct pico_ctx *c, struct pico_err *err);
 /* Tokens of a sequence that the cache holds; borrowed. */
 const int32_t *pico_ctx_tokens(const struct pico_ctx *c, uint32_t seq,
     size_t *n);
@@ -567,7 +593,17 @@ void pico_ctx_cut(struct pico_ctx *c, uint32_t seq, size_t n);
 /* Makes the first n positions of `to` those of `from`. */
 void pico_ctx_copy(struct pico_ctx *c, uint32_t to, uint32_t from, size_t n);
 
-/* Length of the longest beginning that the cache and n given ids share. */
+/*
+ * Makes room in a sequence: forgets `drop` tokens after the first `keep`, and
+ * gives those behind them the places that became free; keys are turned to suit.
+ * What follows is not what it would be without the forgotten ones, nor as if
+ * they had never been: the cache still knows of them. Fails, even if drop is 0,
+ * for a model whose positions are not in the rotation of its keys.
+ */
+int pico_ctx_shift(struct pico_ctx *c, uint32_t seq, size_t keep, size_t drop,
+    struct pico_err *err);
+/* Length of the longest beginning that the cache and n given ids share, as far
+   as it holds what these ids alone would give. */
 size_t pico_ctx_match(const struct pico_ctx *c, uint32_t seq,
     const int32_t *ids, size_t n);
 
@@ -687,6 +723,11 @@ struct pico_gen_params {
 	bool ignore_eog;		/* end-of-generation ids are ordinary */
 	bool emit_eog;			/* write the id that ended it */
 	bool session;			/* prompts continue one sequence */
+	bool shift;			/* a full context does not end a
+					   sequence: it keeps the first `keep`
+					   tokens and forgets the older half of
+					   the others */
+	uint32_t keep;			/* at most n_ctx - 2 */
 };
 
 struct pico_gen_stats {
@@ -695,6 +736,7 @@ struct pico_gen_stats {
 	uint64_t new_tokens;		/* generated; the first of a sequence
 					   comes out of its prompt's pass */
 	uint64_t decoded_tokens;	/* computed one by one after that */
+	uint64_t passes;		/* over the weights */
 	double prompt_seconds, decode_seconds;
 	enum pico_reason reason;	/* of the sequence that ended last */
 };
@@ -740,6 +782,12 @@ const struct pico_gen_stats *pico_gen_stats(const struct pico_gen *g);
 
 /* Threads that make sense here: affinity, CPU quota, physical cores. */
 uint32_t pico_default_threads(void);
+/*
+ * Memory that this process can use: the least of what the limits of its cgroups
+ * leave and of what the machine has available, less 1/32, since at a limit the
+ * kernel begins to drop pages that are wanted. UINT64_MAX if not known.
+ */
+uint64_t pico_memory(void);
 /* Peak resident bytes of this process; 0 if not known. */
 uint64_t pico_peak_memory(void);
 /* Bytes this process had read from the disk; 0 if not known. */

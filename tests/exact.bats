@@ -41,7 +41,7 @@ prompts() {
 @test "exact: logits for any number of threads and any chunk" {
 	ids 1 110 >p
 	for m in $MODELS; do
-		for kv in f16 f32; do
+		for kv in f16 f32 q8_0; do
 			pico-forward -m $m -a --kv-type $kv -t 1 p >want
 			for o in '-t 2' '-t 3' '-t 8' '-t 1 --chunk 1' \
 			    '-t 2 --chunk 7' '-t 3 --chunk 64' '--chunk 109' \
@@ -93,7 +93,7 @@ prompts() {
 @test "exact: logits with a saved cache, of any length" {
 	ids 4 80 >p
 	for m in $MODELS; do
-		for kv in f16 f32; do
+		for kv in f16 f32 q8_0; do
 			o="-m $m --kv-type $kv"
 			pico-forward $o p >want
 			pico-forward $o -a p >want-all

@@ -297,11 +297,14 @@ x" ]
 	echo 'One day, Mia went to the lake.' | pico-tokenize >q
 	pico-generate --temp 0 -n 20 --kv-type f32 q >a
 	pico-generate --temp 0 -n 20 --kv-type f16 q | cmp a -
+	pico-generate --temp 0 -n 20 --kv-type q8_0 q | cmp a -
 	pico-forward --kv-type f32 q >a
 	pico-forward --kv-type f16 q >b
 	! cmp -s a b
+	pico-forward --kv-type q8_0 q >b
+	! cmp -s a b
 	run_split pico-generate --kv-type q3 p
-	expect_error 2 "^pico-generate: option --kv-type: 'q3' is not a cache type: f16 or f32$"
+	expect_error 2 "^pico-generate: option --kv-type: 'q3' is not a cache type: f16, f32 or q8_0$"
 }
 
 @test "generate: -v reports, with numbers" {
@@ -348,4 +351,68 @@ x" ]
 	run script -qec "echo 1 557 | pico-generate -b -n 3" /dev/null
 	[ "$status" -eq 2 ]
 	[[ $output == *'does not go to a terminal'* ]]
+}
+
+@test "generate: --shift goes on after a full context" {
+	"$BUILD_DIR/bench/mkmodel" --shape tiny --layers 1 --type F32 -o one.gguf
+	o='-m one.gguf --kv-type f32 --temp 0 --ignore-eog'
+	echo 1 300 301 302 303 304 >p
+	run_split pico-generate $o -c 40 p
+	[ $(wc -w <<<"$output") -eq 34 ]
+	pico-generate $o -c 40 -n 100 -e --shift 4 p >all
+	[ $(wc -w <all) -eq 106 ]
+	# In a model of one layer, keys and values are those of their token and
+	# position alone: what follows is what follows the tokens that are left.
+	# 18 are forgotten each time that there are 40.
+	dropped=0
+	for n in 40 41 50 57 58 59 70 76 80 94 100; do
+		while [ $((n - dropped)) -ge 40 ]; do
+			dropped=$((dropped + 18))
+		done
+		cut -d' ' -f1-4,$((5 + dropped))-$n all >left
+		cut -d' ' -f$((n + 1)) all >want
+		pico-generate $o -c 64 -n 1 left | cmp want - ||
+		    { echo "$n"; false; }
+	done
+}
+
+@test "generate: --shift is exact" {
+	printf '1 5 9\n1 7 8 20 21 22 23 24\n1 5 9 200 300\n4\n' >q
+	for kv in f16 q8_0; do
+		o="-c 32 -n 90 --ignore-eog --kv-type $kv"
+		pico-generate $o --shift 1 -t 1 q >want
+		pico-generate $o --shift 1 -j 3 --chunk 5 q | cmp want -
+		pico-generate $o --shift 1 -t 3 --chunk 1 q | cmp want -
+		pico-generate $o --shift 30 -t 2 q >other
+		! cmp -s want other
+		pico-generate $o --shift 30 -j 4 q | cmp other -
+	done
+	# the part before it is full is as without
+	pico-generate -c 32 -n 23 --ignore-eog --shift 1 q >a
+	pico-generate -c 32 -n 23 --ignore-eog q | cmp a -
+	# no sequence takes over what another has forgotten something of
+	printf '4 5\n4 5\n' >q
+	[ $(pico-generate -c 16 -n 40 --ignore-eog --temp 0 --shift 1 q |
+	    uniq | wc -l) -eq 1 ]
+}
+
+@test "generate: --shift in a session makes room for lines" {
+	for i in 1 2 3 4 5 6 7 8 9; do echo 7 8 9 10 11; done >q
+	run_split pico-generate -c 24 -n 4 --session q
+	[ $status -eq 1 ]
+	pico-generate -c 24 -n 4 --session --ignore-eog --shift 2 q >a
+	[ $(wc -w <a) -eq 36 ]
+	pico-generate -c 24 -n 4 --session --ignore-eog --shift 2 -t 1 \
+	    --chunk 1 q | cmp a -
+	seq -s ' ' 3 30 >q
+	run_split pico-generate -c 24 --session --shift 2 q
+	expect_error 1 'prompt has 28 tokens, context is 24'
+}
+
+@test "generate: --shift where it cannot be" {
+	run_split pico-generate -c 24 --shift 23 p
+	expect_error 2 '23 tokens to keep of a context of 24'
+	pico-generate -c 24 --shift 22 -n 40 p >/dev/null
+	run_split pico-generate --shift 1 --kv c p
+	expect_error 2 'option --shift: not with --kv'
 }

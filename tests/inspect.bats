@@ -472,3 +472,10 @@ check_malformed_dir() {
 	[ "$status" -eq 0 ]
 	printf %s "$output" | grep -qxF '\x1b[m	u8	7'
 }
+
+@test "inspect: --plan counts a cache of q8_0 in whole blocks" {
+	# 34 bytes for 32 numbers; f16 has 64
+	f16=$(pico-inspect --plan | awk '$1 == "kv" {print $2}')
+	q8=$(pico-inspect --plan --kv-type q8_0 | awk '$1 == "kv" {print $2}')
+	[ $((q8 * 64)) -eq $((f16 * 34)) ]
+}

@@ -48,6 +48,7 @@ refused() {
 	echo 1 2 3 >p
 	refused c 'was made with another model' -m "$Q"
 	refused c 'holds a cache of type f16, this run uses f32' --kv-type f32
+	refused c 'holds a cache of type f16, this run uses q8_0' --kv-type q8_0
 	refused c 'holds 12 tokens, context is 4' -c 4
 	# a larger context is none
 	pico-generate -n 3 -c 1000 --kv c p >/dev/null

@@ -132,9 +132,47 @@ struct map {
 	bool mapped;
 	uint64_t identity;	/* of the file as it is now: device, number,
 				   size and times */
+	uint64_t version;	/* of what is in it: size and time */
+	int fd;			/* stays open while mapped, for map_check() */
 };
 int map_open(struct map *m, const char *path, struct pico_err *err);
 void map_close(struct map *m);
+/* Fails if the file was written to since it was opened. */
+int map_check(const struct map *m, const char *path, struct pico_err *err);
+
+/* How mapped bytes will be read. */
+enum map_advice {
+	READ_NORMAL,
+	READ_SINGLY,	/* here and there: a fault reads its page alone */
+	READ_SOON	/* begin to read them now */
+};
+void map_advise(const void *p, uint64_t n, enum map_advice advice);
+
+/* A file to be read at places, past the page cache if the system can. */
+#define FILE_ALIGN 4096
+struct file {
+	int fd;
+	bool direct;		/* nothing is left in the page cache */
+	const char *name;
+};
+/* `identity` as in struct map: the path must still name that file. */
+int file_open(struct file *f, const char *path, uint64_t identity,
+    struct pico_err *err);
+void file_close(struct file *f);
+/* Drops these bytes from the page cache, where no program has them mapped. */
+void file_forget(const struct file *f, uint64_t at, uint64_t n);
+/* Bytes at..at + n into buf, which is aligned to FILE_ALIGN and has room for
+   2 * FILE_ALIGN more; returns where in it the first one is, or NULL. Threads
+   may read at once. */
+const uint8_t *file_read(const struct file *f, uint64_t at, size_t n,
+    uint8_t *buf, struct pico_err *err);
+
+/* ---- machine (machine.c) ---- */
+
+/* Bytes that the limits of this process's cgroups and the machine leave;
+   UINT64_MAX if not known. root: "" but in tests, where it is put before
+   /proc and /sys. */
+uint64_t machine_memory(const char *root);
 
 /* ---- checksums (hash.c) ---- */
 

@@ -30,14 +30,29 @@ slurp(const char *path, char *buf, size_t size)
 	return n > 0;
 }
 
-/* The cgroup path of this process: "" at the root; v1 wants the controller. */
+/* Whether a word is in a list with commas. */
 static bool
-cgroup_path(const char *controller, char *out, size_t size)
+listed(const char *list, const char *word)
 {
-	char buf[4096], *line, *end, *names, *path;
-	size_t n = controller != NULL ? strlen(controller) : 0;
+	size_t n = strlen(word);
 
-	if (!slurp("/proc/self/cgroup", buf, sizeof buf))
+	while (list != NULL && (strncmp(list, word, n) != 0 ||
+	    (list[n] != '\0' && list[n] != ','))) {
+		list = strchr(list, ',');
+		list = list != NULL ? list + 1 : NULL;
+	}
+	return list != NULL;
+}
+
+/* The cgroup path of this process: "" at the root; v1 wants the controller.
+   `root` is put before all paths of the kernel's, for the tests. */
+static bool
+cgroup_path(const char *root, const char *controller, char *out, size_t size)
+{
+	char buf[4096], file[1024], *line, *end, *names, *path;
+
+	(void)snprintf(file, sizeof file, "%s/proc/self/cgroup", root);
+	if (!slurp(file, buf, sizeof buf))
 		return false;
 	for (line = buf; *line != '\0'; line = end) {
 		end = strchr(line, '\n');
@@ -52,8 +67,7 @@ cgroup_path(const char *controller, char *out, size_t size)
 		*path++ = '\0';
 		names++;
 		if (controller == NULL ? *names == '\0' :
-		    (strncmp(names, controller, n) == 0 &&
-		    (names[n] == '\0' || names[n] == ','))) {
+		    listed(names, controller)) {
 			(void)snprintf(out, size, "%s",
 			    strcmp(path, "/") == 0 ? "" : path);
 			return true;
@@ -71,7 +85,7 @@ cpu_quota(void)
 	unsigned best = 0, q;
 
 	/* v2: every level up to the root may limit */
-	if (cgroup_path(NULL, path, sizeof path)) {
+	if (cgroup_path("", NULL, path, sizeof path)) {
 		for (;;) {
 			(void)snprintf(file, sizeof file,
 			    "/sys/fs/cgroup%s/cpu.max", path);
@@ -90,7 +104,7 @@ cpu_quota(void)
 			*end = '\0';
 		}
 	}
-	if (cgroup_path("cpu", path, sizeof path)) {
+	if (cgroup_path("", "cpu", path, sizeof path)) {
 		/* inside a container the mount is the process's own group */
 		const char *at[] = { path, "" };
 		size_t i;
@@ -160,6 +174,101 @@ pico_default_threads(void)
 	return n;
 }
 
+/* The number after a name that begins a line; 0 if there is none. */
+static uint64_t
+field(const char *text, const char *name)
+{
+	size_t n = strlen(name);
+
+	while (text != NULL && strncmp(text, name, n) != 0) {
+		text = strchr(text, '\n');
+		text = text != NULL ? text + 1 : NULL;
+	}
+	return text != NULL ? strtoull(text + n, NULL, 10) : 0;
+}
+
+/* The names of one version of memory cgroups. */
+struct cgroup_files {
+	const char *controller, *mount;
+	const char *limit[2], *usage;
+	const char *cache[2];	/* lines of memory.stat */
+};
+
+/* What one group still allows: its limit less what is in use there and cannot
+   be dropped. Pages of files can. */
+static uint64_t
+cgroup_room(const struct cgroup_files *f, const char *dir)
+{
+	char file[2400], buf[4096];
+	uint64_t limit = UINT64_MAX, used, cache = 0;
+	size_t i;
+
+	for (i = 0; i < COUNT(f->limit); i++) {
+		if (f->limit[i] == NULL)
+			continue;
+		(void)snprintf(file, sizeof file, "%s/%s", dir, f->limit[i]);
+		if (slurp(file, buf, sizeof buf) &&
+		    strncmp(buf, "max", 3) != 0)
+			limit = MIN(limit, strtoull(buf, NULL, 10));
+	}
+	(void)snprintf(file, sizeof file, "%s/%s", dir, f->usage);
+	if (limit == UINT64_MAX || !slurp(file, buf, sizeof buf))
+		return limit;
+	used = strtoull(buf, NULL, 10);
+	(void)snprintf(file, sizeof file, "%s/memory.stat", dir);
+	if (slurp(file, buf, sizeof buf))
+		for (i = 0; i < COUNT(f->cache); i++)
+			cache += field(buf, f->cache[i]);
+	used -= MIN(used, cache);
+	return limit - MIN(limit, used);
+}
+
+/* Every level up to the root may limit; inside a container the mount may be
+   the process's own group, and then only the last step finds anything. */
+static uint64_t
+cgroup_memory(const char *root, const struct cgroup_files *f)
+{
+	char path[1024], dir[2300], *end;
+	uint64_t least = UINT64_MAX;
+
+	if (!cgroup_path(root, f->controller, path, sizeof path))
+		return least;
+	for (;;) {
+		(void)snprintf(dir, sizeof dir, "%s%s%s", root, f->mount,
+		    path);
+		least = MIN(least, cgroup_room(f, dir));
+		end = strrchr(path, '/');
+		if (end == NULL)
+			return least;
+		*end = '\0';
+	}
+}
+
+uint64_t
+machine_memory(const char *root)
+{
+	static const struct cgroup_files versions[] = {
+		{ NULL, "/sys/fs/cgroup", { "memory.max", "memory.high" },
+		    "memory.current", { "active_file ", "inactive_file " } },
+		{ "memory", "/sys/fs/cgroup/memory",
+		    { "memory.limit_in_bytes", NULL }, "memory.usage_in_bytes",
+		    { "total_active_file ", "total_inactive_file " } },
+	};
+	uint64_t least = UINT64_MAX, n;
+	char file[1024], buf[4096];
+	size_t i;
+
+	for (i = 0; i < COUNT(versions); i++)
+		least = MIN(least, cgroup_memory(root, &versions[i]));
+	(void)snprintf(file, sizeof file, "%s/proc/meminfo", root);
+	if (slurp(file, buf, sizeof buf)) {
+		n = field(buf, "MemAvailable:");
+		if (n > 0)
+			least = MIN(least, n * 1024);
+	}
+	return least;
+}
+
 uint64_t
 pico_disk_read(void)
 {
@@ -172,6 +281,13 @@ pico_disk_read(void)
 }
 
 #else
+
+uint64_t
+machine_memory(const char *root)
+{
+	(void)root;
+	return UINT64_MAX;
+}
 
 uint32_t
 pico_default_threads(void)
@@ -192,6 +308,14 @@ pico_disk_read(void)
 }
 
 #endif
+
+uint64_t
+pico_memory(void)
+{
+	uint64_t n = machine_memory("");
+
+	return n < UINT64_MAX ? n - n / 32 : n;
+}
 
 uint64_t
 pico_peak_memory(void)

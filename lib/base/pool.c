@@ -208,8 +208,10 @@ pool_new(unsigned n, struct pico_err *err)
 	}
 	(void)pthread_attr_init(&attr);
 	(void)pthread_attr_setstacksize(&attr, STACK_SIZE);
-	/* signals are the caller's, who may hold them back for a while */
+	/* signals are the caller's, who may hold them back for a while; but not
+	   the one that says that a mapped file was cut */
 	(void)sigfillset(&all);
+	(void)sigdelset(&all, SIGBUS);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (i = 0; i + 1 < n; i++) {
 		p->worker[i].pool = p;

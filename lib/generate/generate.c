@@ -50,7 +50,9 @@ struct held {
 struct slot {
 	struct entry *entry;	/* NULL: the slot is free */
 	uint64_t number;	/* of the sequence, for the random draws */
-	struct list ids;	/* context: prompt, then what was generated */
+	struct list ids;	/* prompt, then what was generated */
+	size_t dropped;		/* so many of them, after the first `keep`, are
+				   forgotten: the others are the context */
 	int64_t made;		/* tokens generated */
 	struct held held;
 	uint32_t queued;	/* columns in this pass */
@@ -207,6 +209,43 @@ hold(struct pico_gen *g, struct slot *s, int32_t id, struct pico_err *err)
 
 /* ---- sequences ---- */
 
+/* Tokens of the context, computed or not. */
+static size_t
+context_n(const struct slot *s)
+{
+	return s->ids.n - s->dropped;
+}
+
+/* How many tokens make room for others: the older half of what is not to be
+   kept. */
+static size_t
+half(const struct pico_gen *g)
+{
+	return (pico_ctx_n_ctx(g->ctx) - g->p->keep) / 2;
+}
+
+/* Whether so many are in the cache. */
+static bool
+can_shift(const struct pico_gen *g, const struct slot *s)
+{
+	size_t n;
+
+	(void)pico_ctx_tokens(g->ctx, (uint32_t)(s - g->slots), &n);
+	return n >= g->p->keep + half(g);
+}
+
+static int
+shift(struct pico_gen *g, struct slot *s, struct pico_err *err)
+{
+	size_t drop = half(g);
+
+	if (pico_ctx_shift(g->ctx, (uint32_t)(s - g->slots), g->p->keep, drop,
+	    err) < 0)
+		return -1;
+	s->dropped += drop;
+	return 0;
+}
+
 static int
 end_sequence(struct pico_gen *g, struct slot *s, enum pico_reason reason,
     struct pico_err *err)
@@ -219,7 +258,7 @@ end_sequence(struct pico_gen *g, struct slot *s, enum pico_reason reason,
 	} else {
 		/* what was not written is not part of the context either */
 		s->ids.n -= s->held.ids.n;
-		pico_ctx_cut(g->ctx, seq, s->ids.n);
+		pico_ctx_cut(g->ctx, seq, context_n(s));
 	}
 	s->held.ids.n = s->held.n = 0;
 	s->entry->ended = true;
@@ -274,9 +313,11 @@ draw(struct pico_gen *g, struct slot *s, const float *logits,
 		return end_sequence(g, s, PICO_END_STOP, err);
 	if (g->p->n_max >= 0 && s->made >= g->p->n_max)
 		return end_sequence(g, s, PICO_END_LIMIT, err);
-	if (s->ids.n >= pico_ctx_n_ctx(g->ctx))
-		return end_sequence(g, s, PICO_END_CONTEXT, err);
-	return 0;
+	if (context_n(s) < pico_ctx_n_ctx(g->ctx))
+		return 0;
+	if (g->p->shift)
+		return shift(g, s, err);
+	return end_sequence(g, s, PICO_END_CONTEXT, err);
 }
 
 /* Takes over as much of the context as some slot has computed already. The
@@ -287,6 +328,14 @@ reuse(struct pico_gen *g, struct slot *s)
 	uint32_t i, seq = (uint32_t)(s - g->slots), best = seq;
 	size_t n, most;
 
+	/* a session goes on with its own cache although that is not what its
+	   tokens alone would give */
+	if (s->dropped > 0) {
+		(void)pico_ctx_tokens(g->ctx, seq, &n);
+		s->reused = MIN(n, context_n(s) - 1);
+		pico_ctx_cut(g->ctx, seq, s->reused);
+		return;
+	}
 	most = pico_ctx_match(g->ctx, seq, s->ids.v, s->ids.n - 1);
 	for (i = 0; i < g->n_slots; i++) {
 		n = pico_ctx_match(g->ctx, i, s->ids.v, s->ids.n - 1);
@@ -392,20 +441,27 @@ pico_gen_add(struct pico_gen *g, const int32_t *ids, size_t n, bool echo,
 {
 	struct slot *s = free_slot(g);
 	uint32_t n_ctx = pico_ctx_n_ctx(g->ctx);
-	size_t i, before = g->p->session ? s->ids.n : 0;
+	size_t i, before = g->p->session ? context_n(s) : 0;
 
 	for (i = 0; i < n; i++)
 		if (ids[i] < 0 || ids[i] >= pico_vocab_n(g->vocab))
 			return fail(err, "token %" PRId32 " is not in the "
 			    "vocabulary of %" PRId32, ids[i],
 			    pico_vocab_n(g->vocab));
+	while (g->p->shift && before > n_ctx - MIN(n, n_ctx) &&
+	    can_shift(g, s)) {
+		if (shift(g, s, err) < 0)
+			return -1;
+		before = context_n(s);
+	}
 	if (before + n > n_ctx)
 		return fail(err, "prompt has %zu tokens%s, context is %" PRIu32,
 		    before + n, before > 0 ? " with those before it" : "",
 		    n_ctx);
 	if (before + n == 0)
 		return pico_gen_skip(g, err);
-	s->ids.n = before;
+	if (!g->p->session)
+		s->ids.n = s->dropped = 0;
 	for (i = 0; i < n; i++)
 		if (push(&s->ids, ids[i], err) < 0)
 			return -1;
@@ -420,7 +476,7 @@ pico_gen_add(struct pico_gen *g, const int32_t *ids, size_t n, bool echo,
 			return -1;
 	if (g->p->n_max == 0)
 		return end_sequence(g, s, PICO_END_LIMIT, err);
-	if (s->ids.n == n_ctx)
+	if (context_n(s) == n_ctx && !g->p->shift)
 		return end_sequence(g, s, PICO_END_CONTEXT, err);
 	reuse(g, s);
 	follow(g, s);
@@ -435,11 +491,11 @@ queue_columns(struct pico_gen *g, uint32_t i, uint32_t at, size_t most)
 	size_t done, left, k;
 
 	(void)pico_ctx_tokens(g->ctx, i, &done);
-	left = s->ids.n - done;
+	left = context_n(s) - done;
 	s->queued = (uint32_t)MIN(left, most);
 	for (k = 0; k < s->queued; k++)
 		g->cols[at + k] = (struct pico_col){
-			.token = s->ids.v[done + k], .seq = i,
+			.token = s->ids.v[s->dropped + done + k], .seq = i,
 			.logits = k + 1 == left,
 		};
 	return s->queued;
@@ -450,6 +506,7 @@ pico_gen_step(struct pico_gen *g, struct pico_err *err)
 {
 	uint32_t i, n = 0, chunk = pico_ctx_chunk(g->ctx), decoding = 0, at;
 	double start = pico_seconds(), seconds;
+	const float *logits;
 	struct slot *s;
 	int pass;
 
@@ -474,13 +531,18 @@ pico_gen_step(struct pico_gen *g, struct pico_err *err)
 		g->stats.reused_tokens += s->reused;
 		s->reused = 0;
 	}
+	g->stats.passes++;
 	g->stats.prompt_tokens += n - decoding;
 	g->stats.decoded_tokens += decoding;
 	for (at = 0; at < n; ) {
 		s = &g->slots[g->cols[at].seq];
 		at += s->queued;
-		if (g->cols[at - 1].logits && draw(g, s,
-		    pico_ctx_logits(g->ctx, at - 1), err) < 0)
+		if (!g->cols[at - 1].logits)
+			continue;
+		logits = pico_ctx_logits(g->ctx, at - 1);
+		if (logits == NULL)
+			return pico_ctx_fault(g->ctx, err);
+		if (draw(g, s, logits, err) < 0)
 			return -1;
 	}
 	seconds = pico_seconds() - start;
@@ -515,8 +577,17 @@ pico_gen_new(struct pico_ctx *ctx, const struct pico_vocab *vocab,
 	g->piece = mem_new(pico_vocab_piece_max(vocab), 1, "text of a token",
 	    err);
 	g->sampler = pico_sampler_new((uint32_t)pico_vocab_n(vocab), err);
+	if (params->shift && (pico_ctx_n_ctx(ctx) < 2 ||
+	    params->keep > pico_ctx_n_ctx(ctx) - 2)) {
+		(void)fail_usage(err, "%" PRIu32 " tokens to keep of a context "
+		    "of %" PRIu32 " leave no room to shift the others",
+		    params->keep, pico_ctx_n_ctx(ctx));
+		pico_gen_free(g);
+		return NULL;
+	}
 	if (g->slots == NULL || g->cols == NULL || g->piece == NULL ||
-	    g->sampler == NULL) {
+	    g->sampler == NULL || (params->shift &&
+	    pico_ctx_shift(ctx, 0, 0, 0, err) < 0)) {
 		pico_gen_free(g);
 		return NULL;
 	}

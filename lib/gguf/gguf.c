@@ -898,6 +898,17 @@ pico_gguf_n_shards(const struct pico_gguf *g)
 	return (int)g->n_shards;
 }
 
+int
+pico_gguf_check(const struct pico_gguf *g, struct pico_err *err)
+{
+	size_t i;
+
+	for (i = 0; i < g->n_shards; i++)
+		if (map_check(&g->shard[i].map, g->shard[i].path, err) < 0)
+			return -1;
+	return 0;
+}
+
 struct pico_gguf_info
 pico_gguf_info(const struct pico_gguf *g, int shard)
 {

@@ -348,15 +348,23 @@ max(const float *x, size_t n)
 
 /* ---- attention ---- */
 
-/* Elements d.. of a cached row, at most 8. */
+/* Elements d.. of a cached row, at most 8; d is a multiple of 8. */
 TEMPLATE __m256
 load_kv(enum kv_type type, const void *p, size_t d, size_t n)
 {
 	const uint16_t *h = (const uint16_t *)p + d;
 	uint16_t few[8] = { 0 };
+	const uint8_t *block;
 
 	if (type == KV_F32)
 		return load((const float *)p + d, n);
+	if (type == KV_Q8_0) {
+		block = (const uint8_t *)p + d / 32 * KV_BLOCK_BYTES;
+		return _mm256_mul_ps(_mm256_cvtph_ps(_mm_set1_epi16(
+		    (short)get_u16(block))), _mm256_cvtepi32_ps(
+		    _mm256_cvtepi8_epi32(_mm_loadl_epi64(
+		    (const void *)(block + 2 + d % 32)))));
+	}
 	if (n >= 8)
 		return load_f16(h);
 	memcpy(few, h, n * sizeof *h);
@@ -367,11 +375,10 @@ load_kv(enum kv_type type, const void *p, size_t d, size_t n)
 TEMPLATE void
 scores(enum kv_type type, const struct attend *a, size_t j0, size_t n, float *p)
 {
-	size_t size = type == KV_F32 ? 4 : 2, dim = a->dim_k;
+	size_t row = kv_row_bytes(type, a->dim_k), dim = a->dim_k;
 
 	for (size_t j = 0; j < n; j++) {
-		const uint8_t *k = (const uint8_t *)a->k +
-		    (j0 + j) * dim * size;
+		const uint8_t *k = (const uint8_t *)a->k + (j0 + j) * row;
 		__m256 s[4] = { constant(0), constant(0), constant(0),
 		    constant(0) };
 		size_t d = 0;
@@ -397,15 +404,15 @@ TEMPLATE void
 add_values(enum kv_type type, const struct attend *a, size_t j0, size_t n,
     const float *p, float shrink, size_t d, int wide)
 {
-	size_t size = type == KV_F32 ? 4 : 2, left = a->dim_v - d;
-	const uint8_t *v = (const uint8_t *)a->v + j0 * a->dim_v * size;
+	size_t row = kv_row_bytes(type, a->dim_v), left = a->dim_v - d;
+	const uint8_t *v = (const uint8_t *)a->v + j0 * row;
 	__m256 o[8];
 
 	UNROLL
 	for (int i = 0; i < wide; i++)
 		o[i] = _mm256_mul_ps(constant(shrink),
 		    load(a->out + d + 8 * i, wide > 1 ? 8 : left));
-	for (size_t j = 0; j < n; j++, v += a->dim_v * size) {
+	for (size_t j = 0; j < n; j++, v += row) {
 		UNROLL
 		for (int i = 0; i < wide; i++)
 			o[i] = _mm256_fmadd_ps(constant(p[j]), load_kv(type, v,
@@ -467,8 +474,10 @@ attend(const struct attend *a)
 {
 	if (a->type == KV_F32)
 		attend_type(KV_F32, a);
-	else
+	else if (a->type == KV_F16)
 		attend_type(KV_F16, a);
+	else
+		attend_type(KV_Q8_0, a);
 }
 
 static void
@@ -478,6 +487,10 @@ kv_store(enum kv_type type, const float *x, size_t n, void *dst)
 
 	if (type == KV_F32) {
 		memcpy(dst, x, n * sizeof *x);
+		return;
+	}
+	if (type == KV_Q8_0) {
+		kv_store_q8_0(quantize, x, n, dst);
 		return;
 	}
 	for (size_t i = 0; i < n; i += 8) {

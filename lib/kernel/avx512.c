@@ -234,6 +234,10 @@ kv_store(enum kv_type type, const float *x, size_t n, void *dst)
 		memcpy(dst, x, n * sizeof *x);
 		return;
 	}
+	if (type == KV_Q8_0) {
+		kv_store_q8_0(quantize, x, n, dst);
+		return;
+	}
 	for (size_t i = 0; i < n; i += 16) {
 		__mmask16 k = lanes(n - i);
 
@@ -245,12 +249,22 @@ kv_store(enum kv_type type, const float *x, size_t n, void *dst)
 
 /* ---- attention ---- */
 
-/* 16 elements of the cache from number i on, or as many as k says */
+/* 16 elements of a cached row from number i, a multiple of 16, on, or as many
+   as k says */
 KERNEL __m512
 cached(enum kv_type type, const void *p, size_t i, __mmask16 k)
 {
+	const uint8_t *block;
+
 	if (type == KV_F32)
 		return _mm512_maskz_loadu_ps(k, (const float *)p + i);
+	if (type == KV_Q8_0) {
+		block = (const uint8_t *)p + i / 32 * KV_BLOCK_BYTES;
+		return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_set1_epi16(
+		    (short)get_u16(block))), _mm512_cvtepi32_ps(
+		    _mm512_cvtepi8_epi32(_mm_loadu_si128(
+		    (const void *)(block + 2 + i % 32)))));
+	}
 	return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(k,
 	    (const uint16_t *)p + i));
 }
@@ -289,7 +303,7 @@ score_sums(enum kv_type type, const float *q, const void *key, size_t dim)
 KERNEL __m512
 scores16(enum kv_type type, const struct attend *a, size_t j, size_t n)
 {
-	const size_t bytes = a->dim_k * (type == KV_F32 ? 4 : 2);
+	const size_t bytes = kv_row_bytes(type, a->dim_k);
 	const uint8_t *key = (const uint8_t *)a->k + j * bytes;
 	__m512 s[16];
 
@@ -300,11 +314,12 @@ scores16(enum kv_type type, const struct attend *a, size_t j, size_t n)
 }
 
 /* out = out * shrink + sum of p[j] * value j, for `wide` vectors of elements
-   from the first of out on, the last of them k; v is value 0 there. */
+   from number d on, the last of them k; v is value 0. */
 KERNEL void
 add_values(enum kv_type type, int wide, const uint8_t *v, size_t stride,
-    const float *p, size_t n, float shrink, float *out, __mmask16 k)
+    size_t d, const float *p, size_t n, float shrink, float *out, __mmask16 k)
 {
+	out += d;
 	__m512 s[WIDE];
 
 	UNROLL
@@ -317,7 +332,7 @@ add_values(enum kv_type type, int wide, const uint8_t *v, size_t stride,
 		UNROLL
 		for (int i = 0; i < wide; i++)
 			s[i] = _mm512_fmadd_ps(pj, cached(type, v,
-			    16 * (size_t)i, i == wide - 1 ? k : 0xffff), s[i]);
+			    d + 16 * (size_t)i, i == wide - 1 ? k : 0xffff), s[i]);
 	}
 	UNROLL
 	for (int i = 0; i < wide; i++)
@@ -328,15 +343,14 @@ add_values(enum kv_type type, int wide, const uint8_t *v, size_t stride,
 KERNEL void
 attend_type(enum kv_type type, const struct attend *a)
 {
-	const size_t size = type == KV_F32 ? 4 : 2;
+	const size_t row = kv_row_bytes(type, a->dim_v);
 	_Alignas(64) float p[KEYS];
 	float m = -INFINITY, l = 0;
 
 	memset(a->out, 0, a->dim_v * sizeof *a->out);
 	for (size_t j0 = 0; j0 < a->n_keys; j0 += KEYS) {
 		size_t n = MIN(KEYS, a->n_keys - j0), i;
-		const uint8_t *v = (const uint8_t *)a->v +
-		    j0 * a->dim_v * size;
+		const uint8_t *v = (const uint8_t *)a->v + j0 * row;
 		__m512 top = set(m), e[KEYS / 16];
 		float shrink, old = m;
 
@@ -356,14 +370,14 @@ attend_type(enum kv_type type, const struct attend *a)
 			_mm512_store_ps(p + i, e[i / 16]);
 		}
 		for (i = 0; i + 16 * WIDE <= a->dim_v; i += 16 * WIDE)
-			add_values(type, WIDE, v + i * size, a->dim_v * size,
-			    p, n, shrink, a->out + i, 0xffff);
+			add_values(type, WIDE, v, row, i, p, n, shrink,
+			    a->out, 0xffff);
 		for (; i + 64 <= a->dim_v; i += 64)
-			add_values(type, 4, v + i * size, a->dim_v * size,
-			    p, n, shrink, a->out + i, 0xffff);
+			add_values(type, 4, v, row, i, p, n, shrink, a->out,
+			    0xffff);
 		for (; i < a->dim_v; i += 16)
-			add_values(type, 1, v + i * size, a->dim_v * size,
-			    p, n, shrink, a->out + i, lanes(a->dim_v - i));
+			add_values(type, 1, v, row, i, p, n, shrink, a->out,
+			    lanes(a->dim_v - i));
 		/* TREE(64) begins with TREE(32)'s lanes */
 		l = l * shrink + tree32(_mm512_add_ps(e[0], e[2]),
 		    _mm512_add_ps(e[1], e[3]));
@@ -381,8 +395,10 @@ attend(const struct attend *a)
 {
 	if (a->type == KV_F32)
 		attend_type(KV_F32, a);
-	else
+	else if (a->type == KV_F16)
 		attend_type(KV_F16, a);
+	else
+		attend_type(KV_Q8_0, a);
 }
 
 /* ---- row operations ---- */

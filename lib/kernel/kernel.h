@@ -86,6 +86,11 @@
  *						for the keys in order
  *	out[d] = acc[d] / l
  *
+ * The KV cache holds rows: the key, or the value, of one head. F32 and F16 are
+ * plain. Q8_0 has blocks of 32 elements, the last one filled up with zeros: a
+ * scale as f16, then 32 codes. They are those of ACT_Q8, the scale rounded to
+ * f16; the element is scale * code, which is exact in float32.
+ *
  * Every output depends on its own row and column, its own query and keys, and
  * on nothing else: not on how the work was cut.
  */
@@ -158,14 +163,23 @@ struct matmul {
 
 /* ---- attention ---- */
 
-enum kv_type { KV_F16, KV_F32 };
+enum kv_type { KV_F16, KV_F32, KV_Q8_0 };
+#define KV_BLOCK_BYTES 34	/* of 32 elements of Q8_0 */
+
+/* Bytes of a cached row of n elements. */
+static inline size_t
+kv_row_bytes(enum kv_type type, size_t n)
+{
+	return type == KV_F32 ? 4 * n : type == KV_F16 ? 2 * n :
+	    (n + 31) / 32 * KV_BLOCK_BYTES;
+}
 
 /* One query head over the first n_keys >= 1 keys of its KV head. */
 struct attend {
 	enum kv_type type;
 	const float *q;			/* dim_k */
-	const void *k, *v;		/* key j at element j * dim_k, value at
-					   j * dim_v */
+	const void *k, *v;		/* rows of dim_k and of dim_v elements,
+					   one after the other */
 	size_t dim_k, dim_v, n_keys;
 	float scale;
 	float *out;			/* dim_v */
@@ -184,7 +198,7 @@ struct kernels {
 	/* Rows r0..r1 of a product. */
 	void (*matmul)(const struct matmul *m, size_t r0, size_t r1);
 	void (*attend)(const struct attend *a);
-	/* n floats to the cache's type; F16: nearest, ties to even. */
+	/* A row of n floats to the cache's type; F16: nearest, ties to even. */
 	void (*kv_store)(enum kv_type type, const float *x, size_t n,
 	    void *dst);
 
@@ -210,6 +224,10 @@ struct kernels {
 	void (*gate)(enum k_fn fn, float *g, const float *u, size_t n);
 	float (*max)(const float *x, size_t n);
 };
+
+/* kv_store of Q8_0, with the quantize of a set. */
+void kv_store_q8_0(void (*quantize)(enum act_kind kind, const float *x,
+    size_t n, void *dst), const float *x, size_t n, void *dst);
 
 /*
  * The best set for this machine, or the one that $PICO_CPU names; static. Fails

@@ -77,3 +77,25 @@ kernel_act_bytes(enum act_kind kind, size_t n)
 		return n * sizeof(float);
 	}
 }
+
+void
+kv_store_q8_0(void (*quantize)(enum act_kind kind, const float *x, size_t n,
+    void *dst), const float *x, size_t n, void *dst)
+{
+	uint8_t *block = dst;
+	struct act_q8 a;
+	uint16_t d;
+
+	for (; n > 0; block += KV_BLOCK_BYTES) {
+		float few[32] = { 0 };
+		size_t m = MIN(n, 32);
+
+		memcpy(few, x, m * sizeof *x);
+		quantize(ACT_Q8, few, 32, &a);
+		d = f32_to_f16(a.d);
+		memcpy(block, &d, sizeof d);
+		memcpy(block + sizeof d, a.q, sizeof a.q);
+		x += m;
+		n -= m;
+	}
+}

@@ -274,6 +274,10 @@ neon_kv_store(enum kv_type type, const float *x, size_t n, void *dst)
 		memcpy(dst, x, n * sizeof *x);
 		return;
 	}
+	if (type == KV_Q8_0) {
+		kv_store_q8_0(neon_quantize, x, n, dst);
+		return;
+	}
 	for (i = 0; i + 4 <= n; i += 4)
 		vst1_u16(h + i, vreinterpret_u16_f16(
 		    vcvt_f16_f32(vld1q_f32(x + i))));
@@ -281,17 +285,73 @@ neon_kv_store(enum kv_type type, const float *x, size_t n, void *dst)
 		h[i] = f32_to_f16(x[i]);
 }
 
+/* 8 elements of a cached row from number i, a multiple of 8, on */
+INLINE void
+cached8(enum kv_type type, const uint8_t *row, size_t i, float32x4_t v[2])
+{
+	const uint8_t *block = row + i / 32 * KV_BLOCK_BYTES;
+	int16x8_t q;
+	float d;
+
+	if (type != KV_Q8_0) {
+		load8(type == KV_F32 ? TYPE_F32 : TYPE_F16,
+		    row + i * (type == KV_F32 ? 4 : 2), v);
+		return;
+	}
+	d = f16_to_f32(get_u16(block));
+	q = vmovl_s8(vld1_s8((const int8_t *)block + 2 + i % 32));
+	v[0] = vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16(q))), d);
+	v[1] = vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_high_s16(q))), d);
+}
+
+INLINE float
+cached1(enum kv_type type, const uint8_t *row, size_t i)
+{
+	const uint8_t *block = row + i / 32 * KV_BLOCK_BYTES;
+
+	if (type == KV_Q8_0)
+		return f16_to_f32(get_u16(block)) *
+		    (float)(int8_t)block[2 + i % 32];
+	return type == KV_F32 ? get_f32(row + 4 * i) :
+	    f16_to_f32(get_u16(row + 2 * i));
+}
+
+/* Adds the products of a query and a key. */
+INLINE void
+score_sums(float32x4_t s[8], enum kv_type type, const uint8_t *key,
+    const float *q, size_t dim)
+{
+	float k[32];
+
+	if (type != KV_Q8_0) {
+		sum32_dot(s, type == KV_F32 ? TYPE_F32 : TYPE_F16, key, q, dim);
+		return;
+	}
+	for (size_t d = 0; d < dim; d += 32) {
+		UNROLL
+		for (size_t i = 0; i < 32; i += 8) {
+			float32x4_t v[2];
+
+			cached8(type, key, d + i, v);
+			vst1q_f32(k + i, v[0]);
+			vst1q_f32(k + i + 4, v[1]);
+		}
+		sum32_dot(s, TYPE_F32, (const uint8_t *)k, q + d,
+		    MIN(32, dim - d));
+	}
+}
+
 /* scale * (q . key) of n keys from j0 on */
 INLINE void
-scores(const struct attend *a, uint32_t type, size_t j0, size_t n, float *p)
+scores(const struct attend *a, enum kv_type type, size_t j0, size_t n, float *p)
 {
-	size_t row = a->dim_k * (type == TYPE_F32 ? 4 : 2);
+	size_t row = kv_row_bytes(type, a->dim_k);
 	const uint8_t *k = (const uint8_t *)a->k + j0 * row;
 	float32x4_t s[8];
 
 	for (size_t j = 0; j < n; j++, k += row) {
 		sum32_clear(s);
-		sum32_dot(s, type, k, a->q, a->dim_k);
+		score_sums(s, type, k, a->q, a->dim_k);
 		p[j] = a->scale * tree32(s);
 	}
 }
@@ -299,20 +359,20 @@ scores(const struct attend *a, uint32_t type, size_t j0, size_t n, float *p)
 /* `width` elements of the output from d on, all keys of a block at once: they
    stay in registers meanwhile. A multiple of 8, at most 32. */
 INLINE void
-add_values(const struct attend *a, uint32_t type, size_t j0, size_t n,
+add_values(const struct attend *a, enum kv_type type, size_t j0, size_t n,
     const float *p, float shrink, size_t d, size_t width)
 {
-	size_t size = type == TYPE_F32 ? 4 : 2;
-	const uint8_t *v = (const uint8_t *)a->v + (j0 * a->dim_v + d) * size;
+	size_t row = kv_row_bytes(type, a->dim_v);
+	const uint8_t *v = (const uint8_t *)a->v + j0 * row;
 	float32x4_t acc[8], w[2];
 
 	UNROLL
 	for (size_t i = 0; i < width / 4; i++)
 		acc[i] = vmulq_n_f32(vld1q_f32(a->out + d + 4 * i), shrink);
-	for (size_t j = 0; j < n; j++, v += a->dim_v * size) {
+	for (size_t j = 0; j < n; j++, v += row) {
 		UNROLL
 		for (size_t i = 0; i < width / 4; i += 2) {
-			load8(type, v + 4 * i * size, w);
+			cached8(type, v, d + 4 * i, w);
 			acc[i] = vfmaq_n_f32(acc[i], w[0], p[j]);
 			acc[i + 1] = vfmaq_n_f32(acc[i + 1], w[1], p[j]);
 		}
@@ -324,22 +384,21 @@ add_values(const struct attend *a, uint32_t type, size_t j0, size_t n,
 
 /* out = out * shrink + the values of n keys from j0 on, weighted by p */
 INLINE void
-values(const struct attend *a, uint32_t type, size_t j0, size_t n,
+values(const struct attend *a, enum kv_type type, size_t j0, size_t n,
     const float *p, float shrink)
 {
-	size_t size = type == TYPE_F32 ? 4 : 2, d;
+	size_t row = kv_row_bytes(type, a->dim_v), d;
 
 	for (d = 0; d + 32 <= a->dim_v; d += 32)
 		add_values(a, type, j0, n, p, shrink, d, 32);
 	for (; d + 8 <= a->dim_v; d += 8)
 		add_values(a, type, j0, n, p, shrink, d, 8);
 	for (; d < a->dim_v; d++) {
-		const uint8_t *v = (const uint8_t *)a->v +
-		    (j0 * a->dim_v + d) * size;
+		const uint8_t *v = (const uint8_t *)a->v + j0 * row;
 		float acc = a->out[d] * shrink;
 
-		for (size_t j = 0; j < n; j++, v += a->dim_v * size)
-			acc = fmaf(p[j], load1(type, v), acc);
+		for (size_t j = 0; j < n; j++, v += row)
+			acc = fmaf(p[j], cached1(type, v, d), acc);
 		a->out[d] = acc;
 	}
 }
@@ -358,7 +417,7 @@ tree64(const float *p)
 }
 
 INLINE void
-attend_type(const struct attend *a, uint32_t type)
+attend_type(const struct attend *a, enum kv_type type)
 {
 	float m = -INFINITY, l = 0, p[KEYS] = { 0 }, shrink, top;
 
@@ -387,9 +446,11 @@ void
 neon_attend(const struct attend *a)
 {
 	if (a->type == KV_F32)
-		attend_type(a, TYPE_F32);
+		attend_type(a, KV_F32);
+	else if (a->type == KV_F16)
+		attend_type(a, KV_F16);
 	else
-		attend_type(a, TYPE_F16);
+		attend_type(a, KV_Q8_0);
 }
 
 /* ---- row operations ---- */

@@ -528,19 +528,44 @@ max(const float *x, size_t n)
 	return m;
 }
 
+/* Elements d.. of a cached row of dim, at most 32; d is a multiple of 32.
+   Returns how many. */
+static size_t
+cached(enum kv_type type, const uint8_t *row, size_t d, size_t dim, float *dst)
+{
+	const uint8_t *block = row + d / 32 * KV_BLOCK_BYTES;
+	size_t n = MIN(32, dim - d);
+	float scale;
+
+	switch (type) {
+	case KV_F32:
+		memcpy(dst, row + 4 * d, 4 * n);
+		break;
+	case KV_F16:
+		for (size_t i = 0; i < n; i++)
+			dst[i] = half(get_u16(row + 2 * (d + i)));
+		break;
+	case KV_Q8_0:
+		scale = half(get_u16(block));
+		for (size_t i = 0; i < n; i++)
+			dst[i] = scale * (int8_t)block[2 + i];
+		break;
+	}
+	return n;
+}
+
 /* q . key j */
 static float
 score(const struct attend *a, size_t j)
 {
-	const uint16_t *k16 = (const uint16_t *)a->k + j * a->dim_k;
-	const float *k32 = (const float *)a->k + j * a->dim_k;
-	float s[32] = { 0 };
+	const uint8_t *key = (const uint8_t *)a->k +
+	    j * kv_row_bytes(a->type, a->dim_k);
+	float s[32] = { 0 }, k[32];
 
-	if (a->type == KV_F32)
-		dot_add(s, a->q, k32, a->dim_k);
-	else
-		for (size_t d = 0; d < a->dim_k; d++)
-			s[d % 32] = fmaf(a->q[d], half(k16[d]), s[d % 32]);
+	for (size_t d = 0, n; d < a->dim_k; d += n) {
+		n = cached(a->type, key, d, a->dim_k, k);
+		dot_add(s, a->q + d, k, n);
+	}
 	return tree(s, 32);
 }
 
@@ -548,15 +573,15 @@ score(const struct attend *a, size_t j)
 static void
 add_value(const struct attend *a, size_t j, float p)
 {
-	const uint16_t *v16 = (const uint16_t *)a->v + j * a->dim_v;
-	const float *v32 = (const float *)a->v + j * a->dim_v;
+	const uint8_t *value = (const uint8_t *)a->v +
+	    j * kv_row_bytes(a->type, a->dim_v);
+	float v[32];
 
-	if (a->type == KV_F32)
-		for (size_t d = 0; d < a->dim_v; d++)
-			a->out[d] = fmaf(p, v32[d], a->out[d]);
-	else
-		for (size_t d = 0; d < a->dim_v; d++)
-			a->out[d] = fmaf(p, half(v16[d]), a->out[d]);
+	for (size_t d = 0, n; d < a->dim_v; d += n) {
+		n = cached(a->type, value, d, a->dim_v, v);
+		for (size_t i = 0; i < n; i++)
+			a->out[d + i] = fmaf(p, v[i], a->out[d + i]);
+	}
 }
 
 /* Softmax over keys as they come (Milakov and Gimelshein 2018). */
@@ -590,11 +615,18 @@ attend(const struct attend *a)
 static void
 kv_store(enum kv_type type, const float *x, size_t n, void *dst)
 {
-	if (type == KV_F32)
+	switch (type) {
+	case KV_F32:
 		memcpy(dst, x, n * sizeof *x);
-	else
+		break;
+	case KV_F16:
 		for (size_t i = 0; i < n; i++)
 			((uint16_t *)dst)[i] = f32_to_f16(x[i]);
+		break;
+	case KV_Q8_0:
+		kv_store_q8_0(quantize, x, n, dst);
+		break;
+	}
 }
 
 /* ---- row operations ---- */

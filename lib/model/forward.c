@@ -17,227 +17,11 @@
 
 #include "model.h"
 
-#define CHUNK 512
 /* Rows of a matrix that stay on one thread: kernels unpack so many at once; or,
    for fewer columns than this, where they do not, enough to even out the ends. */
 #define TILE 32
 #define FEW 4
 #define SOME_ROWS 8
-
-/* ---- work space ---- */
-
-struct buffer {
-	void *p;		/* address of the pointer */
-	uint64_t n, size;	/* elements, bytes an element */
-	const char *what;
-};
-#define MAX_BUFFERS 32
-
-/* All buffers of a context with their sizes, from the shapes. */
-static size_t
-list_buffers(struct pico_ctx *c, const struct hparams *h, struct buffer *b)
-{
-	uint64_t n = c->chunk, q = 0, key = 0, value = 0, att = 0, ff = 0, in;
-	size_t i = 0;
-	uint32_t il;
-
-	for (il = 0; il < h->n_layer; il++) {
-		q = MAX(q, (uint64_t)h->n_head[il] * h->head_k);
-		att = MAX(att, (uint64_t)h->n_head[il] * h->head_v);
-		key = MAX(key, (uint64_t)h->n_head_kv[il] * h->head_k);
-		value = MAX(value, (uint64_t)h->n_head_kv[il] * h->head_v);
-		ff = MAX(ff, h->n_ff[il]);
-	}
-	in = MAX(MAX(ff, att), h->n_embd);
-	in += 255 - (in + 255) % 256;	/* whole blocks for every kind */
-#define BUFFER(field, count, what_) \
-	b[i++] = (struct buffer){ &c->field, count, sizeof *c->field, what_ }
-	BUFFER(freq, h->n_rot / 2, "rotary frequencies");
-	BUFFER(seq, n, "columns");
-	BUFFER(pos, n, "columns");
-	BUFFER(x, n * h->n_embd, "residual stream");
-	BUFFER(y, n * h->n_embd, "normed rows");
-	BUFFER(q, n * q, "queries");
-	BUFFER(key, n * key, "keys");
-	BUFFER(value, n * value, "values");
-	BUFFER(att, n * att, "attention output");
-	BUFFER(gate, n * ff, "feed-forward rows");
-	BUFFER(up, n * ff, "feed-forward rows");
-	BUFFER(cos, n * (h->n_rot / 2), "rotary angles");
-	BUFFER(sin, n * (h->n_rot / 2), "rotary angles");
-	BUFFER(act[ACT_Q8], n * kernel_act_bytes(ACT_Q8, in),
-	    "quantized rows");
-	BUFFER(act[ACT_Q8K], n * kernel_act_bytes(ACT_Q8K, in),
-	    "quantized rows");
-	if (h->n_expert > 0) {
-		BUFFER(router, n * h->n_expert, "router output");
-		BUFFER(choice, n * h->n_expert_used, "chosen experts");
-		BUFFER(picked, n, "columns of an expert");
-		BUFFER(picked_weight, n, "columns of an expert");
-		BUFFER(xe, n * h->n_embd, "rows of an expert");
-		BUFFER(ye, n * h->n_embd, "rows of an expert");
-		BUFFER(mix, n * h->n_embd, "sum of experts");
-	}
-	BUFFER(want, n, "columns");
-	BUFFER(want_at, n, "columns");
-	BUFFER(logits, MIN(n, LOGITS_BLOCK) * h->n_vocab, "logits");
-#undef BUFFER
-	return i;
-}
-
-/* Fills in the defaults and checks what was asked for. */
-static int
-settle(const struct pico_model *m, struct pico_ctx_params *p,
-    struct pico_err *err)
-{
-	if (p->n_ctx == 0)
-		p->n_ctx = MIN(m->h.n_ctx_train, PICO_CTX_CAP);
-	if (p->n_seq == 0)
-		p->n_seq = 1;
-	if (p->n_threads == 0)
-		p->n_threads = pico_default_threads();
-	if (p->chunk == 0)
-		p->chunk = CHUNK;
-	if (p->n_ctx > INT32_MAX || p->n_seq > 1 << 16 ||
-	    p->n_threads > 1 << 12)
-		return fail_usage(err, "context of %" PRIu32 " for %" PRIu32
-		    " sequences with %" PRIu32 " threads is too much",
-		    p->n_ctx, p->n_seq, p->n_threads);
-	/* more columns than there are positions are never needed */
-	if (p->chunk > (uint64_t)p->n_ctx * p->n_seq)
-		p->chunk = p->n_ctx * p->n_seq;
-	if (p->chunk < p->n_seq)
-		p->chunk = p->n_seq;
-	return 0;
-}
-
-int
-pico_plan(const struct pico_model *m, const struct pico_ctx_params *params,
-    struct pico_plan *plan, struct pico_err *err)
-{
-	struct pico_ctx_params p = *params;
-	const struct hparams *h = &m->h;
-	struct buffer b[MAX_BUFFERS];
-	struct pico_ctx c = {0};
-	uint64_t bytes;
-	size_t i, n;
-
-	if (settle(m, &p, err) < 0)
-		return -1;
-	*plan = (struct pico_plan){
-		.weights = m->weight_bytes, .step = m->step_bytes,
-		.n_ctx = p.n_ctx, .n_seq = p.n_seq, .n_layer = h->n_layer,
-		.n_kv_embd_k = h->n_head_kv[0] * h->head_k,
-		.n_kv_embd_v = h->n_head_kv[0] * h->head_v,
-	};
-	if (!kv_bytes(h, kv_type_size((enum kv_type)p.kv), p.n_ctx, p.n_seq,
-	    &plan->kv))
-		return fail(err, "a KV cache of %" PRIu32 " positions for %"
-		    PRIu32 " sequences is more than can be counted", p.n_ctx,
-		    p.n_seq);
-	c.chunk = p.chunk;
-	n = list_buffers(&c, h, b);
-	for (i = 0; i < n; i++)
-		if (!mul_u64(b[i].n, b[i].size, &bytes) ||
-		    !add_u64(plan->buffers, bytes, &plan->buffers))
-			return fail(err, "%s: more than can be counted",
-			    b[i].what);
-	return 0;
-}
-
-struct pico_ctx *
-pico_ctx_new(const struct pico_model *m, const struct pico_ctx_params *params,
-    struct pico_err *err)
-{
-	struct pico_ctx_params p = *params;
-	struct buffer b[MAX_BUFFERS];
-	struct pico_ctx *c;
-	size_t i, n;
-
-	if (settle(m, &p, err) < 0)
-		return NULL;
-	if (m->no_data) {
-		(void)fail(err, "only the header of the model was read, not "
-		    "its tensors");
-		return NULL;
-	}
-	c = mem_new(1, sizeof *c, "context", err);
-	if (c == NULL)
-		return NULL;
-	c->m = m;
-	c->chunk = p.chunk;
-	c->k = kernels_get(err);
-	if (c->k == NULL ||
-	    kv_init(&c->kv, &m->h, (enum kv_type)p.kv, p.n_ctx, p.n_seq,
-	    err) < 0)
-		goto bad;
-	n = list_buffers(c, &m->h, b);
-	for (i = 0; i < n; i++) {
-		void *mem = mem_new(b[i].n, b[i].size, b[i].what, err);
-
-		if (mem == NULL)
-			goto bad;
-		memcpy(b[i].p, &mem, sizeof mem);
-	}
-	c->pool = pool_new(p.n_threads, err);
-	if (c->pool == NULL)
-		goto bad;
-	rope_frequencies(&m->h, m->rope_factors, c->freq, &c->magnitude);
-	return c;
-bad:
-	pico_ctx_free(c);
-	return NULL;
-}
-
-void
-pico_ctx_free(struct pico_ctx *c)
-{
-	struct buffer b[MAX_BUFFERS];
-	size_t i, n;
-	void *mem;
-
-	if (c == NULL)
-		return;
-	pool_free(c->pool);
-	n = list_buffers(c, &c->m->h, b);
-	for (i = 0; i < n; i++) {
-		memcpy(&mem, b[i].p, sizeof mem);
-		free(mem);
-	}
-	if (c->kv.h != NULL)
-		kv_free(&c->kv);
-	free(c);
-}
-
-uint32_t
-pico_ctx_n_ctx(const struct pico_ctx *c)
-{
-	return c->kv.n_ctx;
-}
-
-uint32_t
-pico_ctx_n_seq(const struct pico_ctx *c)
-{
-	return c->kv.n_seq;
-}
-
-uint32_t
-pico_ctx_n_threads(const struct pico_ctx *c)
-{
-	return pool_n(c->pool);
-}
-
-uint32_t
-pico_ctx_chunk(const struct pico_ctx *c)
-{
-	return c->chunk;
-}
-
-const char *
-pico_ctx_kernels(const struct pico_ctx *c)
-{
-	return c->k->name;
-}
 
 /* ---- matrices ---- */
 
@@ -268,38 +52,87 @@ prepare_cols(void *data, size_t lo, size_t hi)
 	}
 }
 
-/* Several products of the same rows, done as one job. */
+/* A matrix, and where its products with the rows go: n_cols x n_out. */
 struct product {
 	const struct weight *w;
-	float *y;		/* n_cols x n_out */
+	float *y;
 };
-struct products {
+
+/* Rows of several matrices, done as one job. */
+struct part {
+	struct matmul m;
+	size_t n_rows;
+	const float *bias;	/* of these rows, or NULL */
+};
+struct job {
 	const struct kernels *k;
-	struct matmul m[3];
-	const struct product *p;
-	size_t n;
+	struct part part[3];
+	size_t n, n_rows;	/* parts; rows of all */
 };
 
 static void
 multiply_rows(void *data, size_t lo, size_t hi)
 {
-	struct products *ps = data;
+	struct job *job = data;
 	size_t i, base = 0, r, r0, r1, col;
 
-	for (i = 0; i < ps->n; i++, base += ps->p[i - 1].w->n_out) {
-		const struct weight *w = ps->p[i].w;
-		const struct matmul *m = &ps->m[i];
+	for (i = 0; i < job->n; i++, base += job->part[i - 1].n_rows) {
+		const struct part *p = &job->part[i];
+		const struct matmul *m = &p->m;
 
-		if (hi <= base || lo >= base + w->n_out)
+		if (hi <= base || lo >= base + p->n_rows)
 			continue;
 		r0 = lo > base ? lo - base : 0;
-		r1 = MIN(hi - base, w->n_out);
-		ps->k->matmul(m, r0, r1);
-		if (w->bias == NULL)
+		r1 = MIN(hi - base, p->n_rows);
+		job->k->matmul(m, r0, r1);
+		if (p->bias == NULL)
 			continue;
 		for (col = 0; col < m->n_cols; col++)
 			for (r = r0; r < r1; r++)
-				m->y[col * m->y_stride + r] += w->bias[r];
+				m->y[col * m->y_stride + r] += p->bias[r];
+	}
+}
+
+/* Rows row.. of a matrix, which are at `data`. */
+static void
+add_part(struct pico_ctx *c, struct job *job, const struct rows *rows,
+    const struct product *p, const uint8_t *data, uint32_t row, uint32_t n)
+{
+	const struct weight *w = p->w;
+	enum act_kind kind = kernel_act_kind(w->type);
+
+	job->part[job->n++] = (struct part){
+		.m = {
+			.type = w->type, .w = data,
+			.row_bytes = w->row_bytes, .n_in = w->n_in,
+			.x = kind == ACT_F32 ? (const void *)rows->x :
+			    c->act[kind],
+			.x_stride = kernel_act_bytes(kind, w->n_in),
+			.n_cols = rows->n_cols, .y = p->y + row,
+			.y_stride = w->n_out,
+		},
+		.n_rows = n, .bias = w->bias != NULL ? w->bias + row : NULL,
+	};
+	job->n_rows += n;
+}
+
+/* A matrix that is not in memory, as its rows come. */
+static void
+multiply_pieces(struct pico_ctx *c, const struct rows *rows,
+    const struct product *p)
+{
+	const uint8_t *data;
+	uint32_t row, n;
+
+	for (row = 0; row < p->w->n_out; row += n) {
+		struct job job = { .k = c->k };
+
+		n = resident_rows(c->res, p->w, row, &data, &c->fault);
+		if (n == 0)
+			return;
+		add_part(c, &job, rows, p, data, row, n);
+		pool_run(c->pool, n, TILE, multiply_rows, &job);
+		resident_done(c->res);
 	}
 }
 
@@ -308,32 +141,78 @@ static void
 multiply(struct pico_ctx *c, const float *x, size_t n_cols,
     const struct product *p, size_t n)
 {
-	struct products ps = { .k = c->k, .p = p, .n = n };
+	struct job job = { .k = c->k };
 	struct rows rows = {
 		.c = c, .x = x, .n_in = p[0].w->n_in, .n_cols = n_cols,
 	};
-	size_t i, total = 0;
 	bool any = false;
+	size_t i;
 
 	for (i = 0; i < n; i++) {
-		const struct weight *w = p[i].w;
-		enum act_kind kind = kernel_act_kind(w->type);
+		enum act_kind kind = kernel_act_kind(p[i].w->type);
 
 		rows.kind[kind] = true;
 		any = any || kind != ACT_F32;
-		ps.m[i] = (struct matmul){
-			.type = w->type, .w = w->data,
-			.row_bytes = w->row_bytes, .n_in = w->n_in,
-			.x = kind == ACT_F32 ? (const void *)x : c->act[kind],
-			.x_stride = kernel_act_bytes(kind, w->n_in),
-			.n_cols = n_cols, .y = p[i].y, .y_stride = w->n_out,
-		};
-		total += w->n_out;
+		if (resident_has(c->res, p[i].w))
+			add_part(c, &job, &rows, &p[i], p[i].w->data, 0,
+			    p[i].w->n_out);
 	}
 	if (any)
 		pool_run(c->pool, n_cols, 1, prepare_cols, &rows);
-	pool_run(c->pool, total, n_cols < FEW ? SOME_ROWS : TILE,
-	    multiply_rows, &ps);
+	pool_run(c->pool, job.n_rows, n_cols < FEW ? SOME_ROWS : TILE,
+	    multiply_rows, &job);
+	for (i = 0; i < n; i++)
+		if (!resident_has(c->res, p[i].w))
+			multiply_pieces(c, &rows, &p[i]);
+}
+
+/* ---- weights on their way ---- */
+
+static void
+want_attention(struct pico_ctx *c, uint32_t il)
+{
+	const struct layer *l = &c->m->layers[il];
+
+	resident_want(c->res, &l->wq);
+	resident_want(c->res, &l->wk);
+	resident_want(c->res, &l->wv);
+	resident_want(c->res, &l->wo);
+	if (l->router.n_out > 0)
+		resident_want(c->res, &l->router);
+}
+
+/* What comes after the feed-forward network of a layer. */
+static void
+want_after(struct pico_ctx *c, uint32_t il)
+{
+	if (il + 1 < c->m->h.n_layer)
+		want_attention(c, il + 1);
+	else if (c->n_want > 0)
+		resident_want(c->res, c->m->weights[c->m->output.number]);
+	else
+		want_attention(c, 0);
+}
+
+/* The feed-forward network of a layer, and what comes after it. With experts
+   nothing is known before they are chosen. */
+static void
+want_layer(struct pico_ctx *c, uint32_t il)
+{
+	const struct layer *l = &c->m->layers[il];
+
+	if (l->router.n_out > 0)
+		return;
+	resident_want(c->res, &l->gate);
+	resident_want(c->res, &l->up);
+	resident_want(c->res, &l->down);
+	want_after(c, il);
+}
+
+void
+forward_ahead(struct pico_ctx *c)
+{
+	if (resident_idle(c->res))
+		want_attention(c, 0);
 }
 
 /* ---- steps that go column by column ---- */
@@ -345,21 +224,30 @@ struct step {
 	const float *in;	/* rows to be added */
 };
 
+/* Puts the row of a column's token into x. */
+static void
+embed(struct pico_ctx *c, size_t i)
+{
+	const struct weight *w = &c->m->embd;
+	int32_t id = c->kv.tokens[(size_t)c->seq[i] * c->kv.n_ctx + c->pos[i]];
+	const uint8_t *row = resident_row(c->res, w, (uint32_t)id, &c->fault);
+
+	if (row != NULL)
+		(void)pico_dequantize(w->type, row, c->x + i * w->n_in,
+		    w->n_in);
+}
+
 static void
 embed_cols(void *data, size_t lo, size_t hi)
 {
 	struct step *s = data;
 	struct pico_ctx *c = s->c;
-	const struct weight *w = &c->m->embd;
 	const struct hparams *h = &c->m->h;
-	size_t i, d = w->n_in, half = h->n_rot / 2;
+	size_t i, half = h->n_rot / 2;
 
 	for (i = lo; i < hi; i++) {
-		int32_t id = c->kv.tokens[(size_t)c->seq[i] * c->kv.n_ctx +
-		    c->pos[i]];
-
-		(void)pico_dequantize(w->type, w->data +
-		    (size_t)id * w->row_bytes, c->x + i * d, d);
+		if (resident_has(c->res, &c->m->embd))
+			embed(c, i);
 		rope_angles(c->freq, c->magnitude, h->n_rot, c->pos[i],
 		    c->cos + i * half, c->sin + i * half);
 	}
@@ -410,10 +298,10 @@ rotate_cols(void *data, size_t lo, size_t hi)
 		for (head = 0; head < n_kv; head++) {
 			c->k->kv_store(c->kv.type, k + head * h->head_k,
 			    h->head_k, kv_k(&c->kv, s->il, c->seq[i], head) +
-			    at * h->head_k * c->kv.elem);
+			    at * c->kv.row_k);
 			c->k->kv_store(c->kv.type, v + head * h->head_v,
 			    h->head_v, kv_v(&c->kv, s->il, c->seq[i], head) +
-			    at * h->head_v * c->kv.elem);
+			    at * c->kv.row_v);
 		}
 	}
 }
@@ -543,12 +431,34 @@ choose_experts(struct pico_ctx *c, float *p, struct choice *chosen)
 	}
 }
 
+/* Tells which experts' weights come next. */
+static void
+want_experts(struct pico_ctx *c, uint32_t il)
+{
+	const struct layer *l = &c->m->layers[il];
+	const struct hparams *h = &c->m->h;
+	size_t i, n = (size_t)c->n_cols * h->n_expert_used;
+	uint32_t e;
+
+	for (e = 0; c->res != NULL && e < h->n_expert; e++) {
+		for (i = 0; i < n && c->choice[i].expert != e; i++)
+			;
+		if (i == n)
+			continue;
+		resident_want(c->res, &l->gate_e[e]);
+		resident_want(c->res, &l->up_e[e]);
+		resident_want(c->res, &l->down_e[e]);
+	}
+	want_after(c, il);
+}
+
 /* Mixture of experts: columns are gathered by expert, so that each expert's
    weights are read once. */
 static void
-experts(struct pico_ctx *c, const struct layer *l)
+experts(struct pico_ctx *c, uint32_t il)
 {
 	const struct hparams *h = &c->m->h;
+	const struct layer *l = &c->m->layers[il];
 	struct product route = { &l->router, c->router };
 	size_t i, d = h->n_embd, n = c->n_cols, n_picked;
 	uint32_t e, u;
@@ -557,6 +467,7 @@ experts(struct pico_ctx *c, const struct layer *l)
 	for (i = 0; i < n; i++)
 		choose_experts(c, c->router + i * h->n_expert,
 		    c->choice + i * h->n_expert_used);
+	want_experts(c, il);
 	memset(c->mix, 0, n * d * sizeof *c->mix);
 	for (e = 0; e < h->n_expert; e++) {
 		n_picked = 0;
@@ -585,10 +496,11 @@ layer(struct pico_ctx *c, uint32_t il)
 	const struct layer *l = &c->m->layers[il];
 	struct step s = { .c = c, .norm = l->ffn_norm };
 
+	want_layer(c, il);
 	attention(c, il);
 	pool_run(c->pool, c->n_cols, 1, norm_cols, &s);
 	if (l->router.n_out > 0) {
-		experts(c, l);
+		experts(c, il);
 		s.in = c->mix;
 	} else {
 		/* the rows in y are not needed once gate and up are there */
@@ -660,10 +572,16 @@ pico_ctx_eval(struct pico_ctx *c, const struct pico_col *cols, size_t n,
 			c->want_at[i] = c->n_want;
 		}
 	}
+	forward_ahead(c);
 	pool_run(c->pool, n, 1, embed_cols, &s);
-	for (il = 0; il < c->m->h.n_layer; il++)
+	/* rows that must be read come one after the other */
+	for (i = 0; i < n && !resident_has(c->res, &c->m->embd); i++)
+		embed(c, i);
+	for (il = 0; il < c->m->h.n_layer && c->fault.status == PICO_OK; il++)
 		layer(c, il);
-	return 0;
+	if (pico_ctx_fault(c, err) < 0)
+		return -1;
+	return pico_gguf_check(c->m->gguf, err);
 }
 
 const float *
@@ -677,11 +595,15 @@ pico_ctx_logits(struct pico_ctx *c, size_t i)
 	at = c->want_at[i] - 1;
 	if (at < c->block_first || at - c->block_first >= c->block_n) {
 		c->block_first = (uint32_t)at;
-		c->block_n = MIN(c->n_want - (uint32_t)at, LOGITS_BLOCK);
+		c->block_n = MIN(c->n_want - (uint32_t)at, c->block);
 		for (k = 0; k < c->block_n; k++)
 			c->k->rms_norm(c->x + c->want[at + k] * d,
 			    c->m->output_norm, d, c->m->h.eps, c->y + k * d);
 		multiply(c, c->y, c->block_n, &out, 1);
+		if (at + c->block_n == c->n_want)
+			forward_ahead(c);
 	}
+	if (c->fault.status != PICO_OK)
+		return NULL;
 	return c->logits + (at - c->block_first) * c->m->h.n_vocab;
 }

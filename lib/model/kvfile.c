@@ -32,8 +32,8 @@ _Static_assert(sizeof(struct header) == 64, "the header has no padding");
 
 /* Hyperparameters and all tensors, names and data: the whole model is read. The
    vocabulary and texts do not enter the cache. */
-static uint64_t
-hash_model(const struct pico_ctx *c)
+static int
+hash_model(const struct pico_ctx *c, uint64_t *hash, struct pico_err *err)
 {
 	const struct pico_gguf *g = c->m->gguf;
 	const char *arch = c->m->h.arch->name;
@@ -54,9 +54,11 @@ hash_model(const struct pico_ctx *c)
 		v = hash_bytes(v, t->name.p, t->name.n);
 		v = hash_bytes(v, &t->type, sizeof t->type);
 		v = hash_bytes(v, t->dims, sizeof t->dims);
-		v = hash_bytes(v, t->data, (size_t)t->bytes);
+		if (resident_hash(c->res, t, &v, err) < 0)
+			return -1;
 	}
-	return v;
+	*hash = v;
+	return 0;
 }
 
 /* Changes whenever a file of the model is written, moved or copied. */
@@ -80,7 +82,7 @@ row_bytes(const struct kv *kv)
 	uint64_t bytes = 0;
 
 	/* it fit for n_ctx positions already */
-	(void)kv_bytes(kv->h, kv->elem, 1, 1, &bytes);
+	(void)kv_bytes(kv->h, kv->type, 1, 1, &bytes);
 	return bytes;
 }
 
@@ -99,9 +101,9 @@ each_piece(const struct kv *kv, uint32_t seq, size_t n, piece_fn *fn,
 	for (il = 0; il < kv->h->n_layer; il++)
 		for (head = 0; head < kv->h->n_head_kv[il]; head++)
 			if (fn(data, kv_k(kv, il, seq, head),
-			    n * kv->h->head_k * kv->elem, err) < 0 ||
+			    n * kv->row_k, err) < 0 ||
 			    fn(data, kv_v(kv, il, seq, head),
-			    n * kv->h->head_v * kv->elem, err) < 0)
+			    n * kv->row_v, err) < 0)
 				return -1;
 	return 0;
 }
@@ -147,19 +149,24 @@ static int
 check_header(const struct pico_ctx *c, const struct header *h,
     const char *name, uint64_t size, struct pico_err *err)
 {
-	static const char *const types[] = { "f16", "f32" };
-	uint64_t body;
+	uint64_t body, hash;
 
 	if (memcmp(h->magic, magic, 7) != 0 || h->magic[7] != 0)
 		return fail(err, "%s is not a KV file", name);
 	/* The same files as when it was written need not be read; others may
 	   hold the same model. */
-	if (h->identity != identity(c) && h->model != hash_model(c))
-		return fail(err, "%s was made with another model", name);
+	if (h->identity != identity(c)) {
+		if (hash_model(c, &hash, err) < 0)
+			return -1;
+		if (h->model != hash)
+			return fail(err, "%s was made with another model",
+			    name);
+	}
 	if (h->kv_type != (uint32_t)c->kv.type)
 		return fail(err, "%s holds a cache of type %s, this run uses "
-		    "%s", name, h->kv_type < 2 ? types[h->kv_type] : "?",
-		    types[c->kv.type]);
+		    "%s", name, h->kv_type <= PICO_CACHE_Q8_0 ?
+		    pico_kv_kind_name((enum pico_kv_kind)h->kv_type) : "?",
+		    pico_kv_kind_name((enum pico_kv_kind)c->kv.type));
 	if (h->n_tokens > INT32_MAX || !mul_u64(h->n_tokens,
 	    row_bytes(&c->kv) + sizeof(int32_t), &body) || body != h->body ||
 	    h->n_layer != c->m->h.n_layer)
@@ -189,7 +196,7 @@ pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
 
 	(void)snprintf(name, sizeof name, "KV file '%s'", path);
 	io = (struct io){ .name = name, .hash = HASH_START };
-	kv->n[seq] = 0;
+	kv_cut(kv, seq, 0);
 	io.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (io.fd < 0 && errno == ENOENT)
 		return 0;
@@ -365,8 +372,15 @@ pico_kv_save(struct pico_ctx *c, uint32_t seq, const char *path,
 	sigset_t old;
 	int r;
 
-	if (c->model_hash == 0)
-		c->model_hash = hash_model(c);
+	if (c->kv.pure[seq] < c->kv.n[seq]) {
+		free(real);
+		return fail(err, "cannot save KV file '%s': something before "
+		    "token %" PRIu32 " was forgotten", path, c->kv.pure[seq]);
+	}
+	if (c->model_hash == 0 && hash_model(c, &c->model_hash, err) < 0) {
+		free(real);
+		return -1;
+	}
 	hold_signals(&old);
 	r = save(c, seq, path, real != NULL ? real : path, err);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);

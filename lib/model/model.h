@@ -7,6 +7,8 @@
  *	weights.c	tensors by name, their shapes checked
  *	rope.c		rotary angles
  *	kv.c		the KV cache
+ *	resident.c	which weights stay in memory; reading the others
+ *	context.c	sizes, work space
  *	forward.c	the pass itself
  *	kvfile.c	the cache in a file
  */
@@ -72,7 +74,19 @@ struct weight {
 	uint32_t n_in, n_out;
 	size_t row_bytes;
 	const float *bias;	/* n_out, or NULL */
+	/* for weights that are not kept in memory */
+	uint32_t number;	/* place in the model's list */
+	int shard;
+	uint64_t offset;	/* of data in that file */
+	uint64_t step;		/* bytes read for one token; of an expert,
+				   on the average */
 };
+
+static inline uint64_t
+weight_bytes(const struct weight *w)
+{
+	return (uint64_t)w->n_out * w->row_bytes;
+}
 
 struct layer {
 	float *attn_norm, *ffn_norm;	/* n_embd */
@@ -89,9 +103,14 @@ struct pico_model {
 	float *output_norm;		/* n_embd */
 	float *rope_factors;		/* n_rot / 2 divisors, or NULL */
 	struct layer *layers;
+	/* All matrices: the embedding, the output if it is another one, then
+	   those of the layers, in the order of use. */
+	struct weight **weights;
+	size_t n_weights, cap_weights;
+	size_t *first;		/* n_layer + 1: number of a layer's first */
 	float **vectors;		/* all float vectors made at load */
 	size_t n_vectors, cap_vectors;
-	uint64_t weight_bytes, step_bytes;
+	uint64_t weight_bytes, step_bytes, vector_bytes;
 	bool no_data;	/* only the header was read: good for a plan */
 };
 
@@ -112,39 +131,83 @@ void rope_angles(const double *freq, double magnitude, uint32_t n_rot,
 /* ---- kv.c ---- */
 
 /*
- * The cache: for each layer and sequence, keys [kv head][position][head_k] and
- * values [kv head][position][head_v], so that attention reads one forward
- * stream a head. The memory is asked for whole and touched as it fills.
+ * The cache: for each layer and sequence, keys [kv head][position] and values
+ * [kv head][position], so that attention reads one forward stream a head. The memory is asked for whole and touched as it fills.
  */
 struct kv {
 	const struct hparams *h;
 	enum kv_type type;
 	uint32_t n_ctx, n_seq;
-	size_t elem;			/* bytes of a value */
-	uint8_t **k, **v;		/* n_layer each: [seq][head][pos][dim] */
+	size_t row_k, row_v;		/* bytes of a key and a value */
+	uint8_t **k, **v;		/* n_layer each: [seq][head][pos] rows */
 	int32_t *tokens;		/* [seq][pos] */
 	uint32_t *n;			/* positions filled, by sequence */
+	/* Of these the first so many are what their tokens alone give: all of
+	   them, until something before was forgotten. */
+	uint32_t *pure;
 };
 
-static inline size_t
-kv_type_size(enum kv_type type)
-{
-	return type == KV_F16 ? 2 : 4;
-}
-
 /* Bytes of everything when full; false if that overflows. */
-bool kv_bytes(const struct hparams *h, size_t elem, uint32_t n_ctx,
+bool kv_bytes(const struct hparams *h, enum kv_type type, uint32_t n_ctx,
     uint32_t n_seq, uint64_t *bytes);
 int kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
     uint32_t n_ctx, uint32_t n_seq, struct pico_err *err);
 void kv_free(struct kv *kv);
+/* No more than the first n positions of a sequence. */
+void kv_cut(struct kv *kv, uint32_t seq, size_t n);
 /* First key (value) of a head in a layer. */
 uint8_t *kv_k(const struct kv *kv, uint32_t layer, uint32_t seq,
     uint32_t head);
 uint8_t *kv_v(const struct kv *kv, uint32_t layer, uint32_t seq,
     uint32_t head);
 
-/* ---- forward.c ---- */
+/* ---- resident.c ---- */
+
+struct resident;
+
+/* Tells the system how the tensors of a model will be read. */
+void resident_advise(const struct pico_model *m, enum map_advice advice);
+/*
+ * The weights to keep in `budget` bytes: kept[number of a weight]. Returns the
+ * bytes that are kept; *step: what is then read for one token.
+ */
+uint64_t resident_choose(const struct pico_model *m, uint64_t budget,
+    bool *kept, uint64_t *step);
+/* Bytes of memory that reading the others takes. */
+uint64_t resident_buffers(const struct pico_model *m);
+/* Reads the weights to be kept and starts the reader of the others. */
+struct resident *resident_new(const struct pico_model *m, uint64_t budget,
+    struct pico_err *err);
+void resident_free(struct resident *r);
+/* Whether a weight can be used in place; all can without a resident. */
+bool resident_has(const struct resident *r, const struct weight *w);
+/* This weight will be wanted after those told before. A hint: what is wanted
+   in another order is read anew. */
+void resident_want(struct resident *r, const struct weight *w);
+/* Whether nothing is on the way. */
+bool resident_idle(struct resident *r);
+/*
+ * Waits for rows of a weight from number `row` on: *data points to the first,
+ * and how many there are is returned; 0 on a failure. They are there until
+ * resident_done().
+ */
+uint32_t resident_rows(struct resident *r, const struct weight *w,
+    uint32_t row, const uint8_t **data, struct pico_err *err);
+void resident_done(struct resident *r);
+/* One row by itself, until the next call; NULL on a failure. */
+const uint8_t *resident_row(struct resident *r, const struct weight *w,
+    uint32_t row, struct pico_err *err);
+/* Goes on a hash with the bytes of a tensor. */
+int resident_hash(struct resident *r, const struct pico_tensor *t,
+    uint64_t *hash, struct pico_err *err);
+/* Bytes a second of the reader, after waiting for its first ones; 0 if it has
+   read nothing. */
+double resident_speed(struct resident *r);
+
+/* ---- context.c ---- */
+
+/* Begins to read what the next pass wants first. */
+void forward_ahead(struct pico_ctx *c);
 
 /* An expert chosen for a column, and its weight. */
 struct choice {
@@ -157,6 +220,8 @@ struct pico_ctx {
 	const struct kernels *k;
 	struct pool *pool;
 	struct kv kv;
+	struct resident *res;		/* NULL: all weights are mapped */
+	struct pico_err fault;		/* of reading weights, in a pass */
 	uint32_t chunk;
 	double *freq;			/* n_rot / 2 */
 	double magnitude;
@@ -166,8 +231,9 @@ struct pico_ctx {
 	uint32_t n_cols;
 	uint32_t *seq, *pos;
 	float *x, *y;			/* n_embd: residual stream; normed */
-	float *q, *key, *value, *att;	/* heads x head size */
 	float *gate, *up;		/* n_ff */
+	float *q, *key, *value, *att;	/* heads x head size; they share the
+					   room of gate and up */
 	float *cos, *sin;		/* n_rot / 2 */
 	uint8_t *act[ACT_KINDS];	/* prepared rows, as a matrix wants */
 	/* with experts only */
@@ -182,9 +248,8 @@ struct pico_ctx {
 	uint32_t n_want;
 	uint32_t *want_at;		/* place of a column among them, + 1 */
 	uint32_t block_first, block_n;	/* what `logits` holds */
-	float *logits;			/* LOGITS_BLOCK x n_vocab */
+	uint32_t block;			/* rows for which it has room */
+	float *logits;			/* block x n_vocab */
 };
-
-#define LOGITS_BLOCK 32
 
 #endif

@@ -96,6 +96,7 @@ vector(struct finder *f, const char *name, uint32_t n, bool optional,
 		return -1;
 	}
 	m->vectors[m->n_vectors++] = v;
+	m->vector_bytes += t->bytes;
 	if (t->data == NULL)
 		m->no_data = true;
 	else if (pico_dequantize(t->type, t->data, v, n) < 0)
@@ -113,6 +114,7 @@ view(struct finder *f, const struct pico_tensor *t, uint64_t row, uint32_t n_in,
     uint32_t n_out, struct weight *w)
 {
 	const struct pico_type *type = pico_type(t->type);
+	struct pico_model *m = f->m;
 
 	if (type->name[0] == 'I' && type->block == 1)	/* I8 to I64 */
 		return fail(f->err, "tensor '%s' has type %s, which is not "
@@ -123,6 +125,15 @@ view(struct finder *f, const struct pico_tensor *t, uint64_t row, uint32_t n_in,
 	w->row_bytes = (size_t)(n_in / type->block) * type->bytes;
 	if (t->data != NULL)
 		w->data = t->data + row * w->row_bytes;
+	w->shard = t->shard;
+	w->offset = pico_gguf_info(m->gguf, t->shard).data_offset +
+	    t->offset + row * w->row_bytes;
+	if (mem_grow(&m->weights, &m->cap_weights, m->n_weights + 1,
+	    sizeof *m->weights, "weights", f->err) < 0)
+		return -1;
+	w->step = weight_bytes(w);
+	w->number = (uint32_t)m->n_weights;
+	m->weights[m->n_weights++] = w;
 	return 0;
 }
 
@@ -264,6 +275,9 @@ find_experts(struct finder *f, uint32_t il, const char *what, uint32_t n_in,
 		f->m->weight_bytes += (uint64_t)h->n_expert * n_out *
 		    w->row_bytes;
 	}
+	for (e = 0; e < h->n_expert; e++)
+		w[e].step = weight_bytes(&w[e]) * h->n_expert_used /
+		    h->n_expert;
 	f->m->step_bytes += (uint64_t)h->n_expert_used * n_out * w->row_bytes;
 	return 0;
 }
@@ -330,7 +344,8 @@ find_globals(struct finder *f)
 		m->output = m->embd;
 		m->step_bytes += t->bytes;
 	} else {
-		m->step_bytes += m->embd.row_bytes;
+		m->embd.step = m->embd.row_bytes;
+		m->step_bytes += m->embd.step;
 	}
 	if (vector(f, "rope_freqs.weight", h->n_rot / 2, true,
 	    &m->rope_factors) < 0)
@@ -371,11 +386,20 @@ weights_find(struct pico_model *m, struct pico_err *err)
 
 	f.used = mem_new(n, sizeof *f.used, "tensor marks", err);
 	m->layers = mem_new(m->h.n_layer, sizeof *m->layers, "layers", err);
-	if (f.used == NULL || m->layers == NULL || find_globals(&f) < 0)
+	m->first = mem_new((uint64_t)m->h.n_layer + 1, sizeof *m->first,
+	    "layers", err);
+	if (f.used == NULL || m->layers == NULL || m->first == NULL)
 		goto out;
-	for (il = 0; il < m->h.n_layer; il++)
+	/* the vectors lie among much that may never be read */
+	resident_advise(m, READ_SINGLY);
+	if (find_globals(&f) < 0)
+		goto out;
+	for (il = 0; il < m->h.n_layer; il++) {
+		m->first[il] = m->n_weights;
 		if (find_layer(&f, il, &m->layers[il]) < 0)
 			goto out;
+	}
+	m->first[il] = m->n_weights;
 	for (i = 0; i < n; i++) {
 		t = pico_gguf_tensor(m->gguf, i);
 		if (!f.used[i] && !is_leftover(t->name)) {
@@ -421,6 +445,8 @@ pico_model_close(struct pico_model *m)
 	for (i = 0; i < m->n_vectors; i++)
 		free(m->vectors[i]);
 	free(m->vectors);
+	free(m->weights);
+	free(m->first);
 	free(m->layers);
 	hparams_free(&m->h);
 	free(m);

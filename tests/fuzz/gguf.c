@@ -5,7 +5,8 @@
 static void
 compute(const struct pico_model *m)
 {
-	struct pico_ctx_params p = { .n_ctx = 8, .n_threads = 1, .chunk = 2 };
+	struct pico_ctx_params p = { .n_ctx = 8, .n_threads = 1, .chunk = 2,
+	    .memory = UINT64_MAX };
 	const struct pico_col cols[2] = { { 0, 0, true }, { 0, 0, true } };
 	struct pico_err err = {0};
 	struct pico_plan plan;

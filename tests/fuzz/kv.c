@@ -11,7 +11,8 @@ static struct pico_ctx *ctx;
 static void
 open_model(void)
 {
-	struct pico_ctx_params p = { .n_ctx = 16, .n_threads = 1 };
+	struct pico_ctx_params p = { .n_ctx = 16, .n_threads = 1,
+	    .memory = UINT64_MAX };
 	struct pico_err err = {0};
 	struct pico_gguf *g;
 	struct pico_model *m;

@@ -776,13 +776,30 @@ test_dots_shared(void)
 
 /* ---- attention ---- */
 
+/* n rows of dim values into the cache; x becomes what it then holds. */
+static void
+cache(enum kv_type type, float *x, size_t n, size_t dim, uint8_t *rows)
+{
+	for (; n > 0; n--, x += dim, rows += kv_row_bytes(type, dim)) {
+		k->kv_store(type, x, dim, rows);
+		for (size_t i = 0; i < dim && type != KV_F32; i++) {
+			const uint8_t *b = rows + i / 32 * KV_BLOCK_BYTES;
+
+			x[i] = f16_to_f32(get_u16(type == KV_F16 ?
+			    rows + 2 * i : b));
+			if (type == KV_Q8_0)
+				x[i] *= (int8_t)b[2 + i % 32];
+		}
+	}
+}
+
 static double
 test_attend_case(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys)
 {
-	size_t size = type == KV_F32 ? 4 : 2;
 	float *q = new(dim_k, 4), *kf = new(n_keys * dim_k, 4);
 	float *vf = new(n_keys * dim_v, 4), *out = new(dim_v, 4);
-	void *kk = new(n_keys * dim_k, size), *vv = new(n_keys * dim_v, size);
+	void *kk = new(n_keys, kv_row_bytes(type, dim_k));
+	void *vv = new(n_keys, kv_row_bytes(type, dim_v));
 	double *want = new(dim_v, sizeof *want), *p = new(n_keys, sizeof *p);
 	double top = -INFINITY, sum = 0, e;
 	struct attend a = { .type = type, .q = q, .k = kk, .v = vv,
@@ -792,14 +809,8 @@ test_attend_case(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys)
 	fill(q, dim_k, 4);
 	fill(kf, n_keys * dim_k, 3);
 	fill(vf, n_keys * dim_v, 1);
-	k->kv_store(type, kf, n_keys * dim_k, kk);
-	k->kv_store(type, vf, n_keys * dim_v, vv);
-	if (type == KV_F16) {
-		for (size_t i = 0; i < n_keys * dim_k; i++)
-			kf[i] = f16_to_f32(f32_to_f16(kf[i]));
-		for (size_t i = 0; i < n_keys * dim_v; i++)
-			vf[i] = f16_to_f32(f32_to_f16(vf[i]));
-	}
+	cache(type, kf, n_keys, dim_k, kk);
+	cache(type, vf, n_keys, dim_v, vv);
 	for (size_t j = 0; j < n_keys; j++) {
 		for (size_t d = 0; d < dim_k; d++)
 			p[j] += (double)q[d] * kf[j * dim_k + d];
@@ -828,6 +839,8 @@ test_attend(void)
 		worst = fmax(worst, test_attend_case(KV_F32, 64, 64, keys[i]));
 		worst = fmax(worst, test_attend_case(KV_F16, 80, 48, keys[i]));
 		worst = fmax(worst, test_attend_case(KV_F16, 7, 5, keys[i]));
+		worst = fmax(worst, test_attend_case(KV_Q8_0, 64, 80,
+		    keys[i]));
 	}
 	printf("# attention: error at most %.3g of the largest\n", worst);
 	ok(worst < 5e-6, "attention is near its float64 value");

@@ -295,11 +295,58 @@ other_model(const char *name)
 	    "a cache of another model", err.msg);
 }
 
+/* A sequence that has forgotten something is good for going on, and for its
+   beginning, but not for what its ids alone would give. */
+static void
+shifted(enum pico_kv_kind kv, const float *want)
+{
+	struct pico_ctx *c = context(3, kv, 32);
+	struct pico_err err = {0};
+	float *after = malloc(n_vocab * sizeof *after);
+	const int32_t *t;
+	size_t n;
+
+	if (after == NULL)
+		exit(2);
+	(void)feed(c, 0, 0, 12);
+	check(pico_ctx_shift(c, 0, 4, 9, &err) < 0 &&
+	    pico_ctx_shift(c, 0, 13, 0, &err) < 0, "no more than there is", "");
+	err.status = PICO_OK;
+	(void)unlink(path);
+	check(pico_ctx_shift(c, 0, 4, 0, &err) == 0 &&
+	    pico_kv_save(c, 0, path, &err) == 0, "nothing forgotten", err.msg);
+	check(pico_ctx_shift(c, 0, 4, 3, &err) == 0, "three forgotten",
+	    err.msg);
+	t = pico_ctx_tokens(c, 0, &n);
+	check(n == 9 && memcmp(t, ids, 4 * sizeof *t) == 0 &&
+	    memcmp(t + 4, ids + 7, 5 * sizeof *t) == 0, "the ids left", "");
+	check(pico_ctx_match(c, 0, t, 9) == 4, "only the beginning is reused",
+	    "");
+	pico_ctx_copy(c, 1, 0, 9);
+	pico_ctx_copy(c, 2, 0, 4);
+	check(pico_ctx_match(c, 1, t, 9) == 4 &&
+	    pico_ctx_match(c, 2, t, 9) == 4, "of a copy, too", "");
+	memcpy(after, feed(c, 0, 12, N_IDS), n_vocab * sizeof *after);
+	check(!same(after, want), "what follows is something else", "");
+	check(same(feed(c, 1, 12, N_IDS), after), "after a copy the same", "");
+	check(same(feed(c, 2, 4, N_IDS), want), "after the beginning alone, "
+	    "as ever", "");
+	check(pico_ctx_match(c, 2, ids, N_IDS) == N_IDS, "all reused again",
+	    "");
+	check(pico_kv_save(c, 0, path, &err) < 0, "not saved", err.msg);
+	err.status = PICO_OK;
+	pico_ctx_cut(c, 0, 4);
+	check(pico_kv_save(c, 0, path, &err) == 0 &&
+	    same(feed(c, 0, 4, N_IDS), want), "the beginning is", err.msg);
+	pico_ctx_free(c);
+	free(after);
+}
+
 int
 main(void)
 {
 	static const enum pico_kv_kind kinds[] = { PICO_CACHE_F16,
-	    PICO_CACHE_F32 };
+	    PICO_CACHE_F32, PICO_CACHE_Q8_0 };
 	const char *dir = getenv("TMPDIR");
 	struct pico_ctx *c;
 	float *want;
@@ -318,6 +365,7 @@ main(void)
 		pico_ctx_free(c);
 		in_memory(kinds[i], want);
 		in_files(kinds[i], want);
+		shifted(kinds[i], want);
 	}
 	bad_places();
 	other_model("tests/data/arch/llama-q8_0.gguf");

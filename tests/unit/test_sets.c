@@ -388,16 +388,51 @@ test_kv_store(void)
 	ok(good, "the cache's halves");
 }
 
+/* All sets share the code around quantize(), so this looks at what it does. */
+static void
+test_kv_store_q8(void)
+{
+	bool exact = true, rows = true;
+
+	for (size_t n = 1; n <= 130; n++) {
+		struct fenced x = fenced(n * sizeof(float));
+		struct fenced row = fenced(kv_row_bytes(KV_Q8_0, n));
+		static uint8_t want[1000];
+		float *v = x.p;
+
+		fill(x.p, n, (enum values)(n % VALUES));
+		def->kv_store(KV_Q8_0, x.p, n, want);
+		k->kv_store(KV_Q8_0, x.p, n, row.p);
+		rows &= memcmp(want, row.p, kv_row_bytes(KV_Q8_0, n)) == 0;
+		/* 127 is the largest of its block: stored as it is */
+		for (size_t i = 0; i < n; i++)
+			v[i] = i % 32 == 0 ? 127 : (float)(i % 255) - 127;
+		k->kv_store(KV_Q8_0, x.p, n, row.p);
+		for (size_t i = 0; i < (n + 31) / 32 * 32; i++) {
+			const uint8_t *b = (uint8_t *)row.p + i / 32 * 34;
+
+			exact &= get_u16(b) == 0x3c00 &&
+			    (int8_t)b[2 + i % 32] == (i < n ? v[i] : 0);
+		}
+		unfence(&x);
+		unfence(&row);
+	}
+	ok(rows, "the cache's rows of Q8_0");
+	ok(exact, "they are scales and codes, filled up with zeros");
+}
+
 /* ---- attention ---- */
 
 static bool
 same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
     enum values v)
 {
-	size_t elem = type == KV_F16 ? 2 : 4;
 	size_t nk = n_keys * dim_k, nv = n_keys * dim_v;
+	size_t row_k = kv_row_bytes(type, dim_k);
+	size_t row_v = kv_row_bytes(type, dim_v);
 	struct fenced q = fenced(dim_k * sizeof(float));
-	struct fenced kk = fenced(nk * elem), vv = fenced(nv * elem);
+	struct fenced kk = fenced(n_keys * row_k);
+	struct fenced vv = fenced(n_keys * row_v);
 	struct fenced tmp = fenced(MAX(nk, nv) * sizeof(float));
 	struct fenced out = fenced(dim_v * sizeof(float));
 	static float want[512];
@@ -408,9 +443,13 @@ same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
 
 	fill(q.p, dim_k, v);
 	fill(tmp.p, nk, v);
-	def->kv_store(type, tmp.p, nk, kk.p);
+	for (size_t j = 0; j < n_keys; j++)
+		def->kv_store(type, (float *)tmp.p + j * dim_k, dim_k,
+		    (uint8_t *)kk.p + j * row_k);
 	fill(tmp.p, nv, v == WILD && mixed() % 2 ? WILD : TAME);
-	def->kv_store(type, tmp.p, nv, vv.p);
+	for (size_t j = 0; j < n_keys; j++)
+		def->kv_store(type, (float *)tmp.p + j * dim_v, dim_v,
+		    (uint8_t *)vv.p + j * row_v);
 	def->attend(&a);
 	a.out = out.p;
 	k->attend(&a);
@@ -426,10 +465,12 @@ same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
 static void
 test_attention(void)
 {
-	bool good = true;
+	static const char *const name[] = { "attention over F16",
+	    "attention over F32", "attention over Q8_0" };
 
-	for (int type = KV_F16; type <= KV_F32; type++) {
+	for (int type = KV_F16; type <= KV_Q8_0; type++) {
 		enum kv_type kt = (enum kv_type)type;
+		bool good = true;
 
 		for (size_t dim = 1; dim <= 300; dim++) {
 			enum values v = (enum values)(dim % VALUES);
@@ -443,8 +484,7 @@ test_attention(void)
 			good &= same_attention(kt, 80, 48, n,
 			    (enum values)(n % VALUES));
 		}
-		ok(good, type == KV_F16 ? "attention over F16" :
-		    "attention over F32");
+		ok(good, name[type]);
 	}
 }
 
@@ -614,6 +654,7 @@ test_set(void)
 	test_products();
 	test_quantize();
 	test_kv_store();
+	test_kv_store_q8();
 	test_attention();
 	test_row(row_rms, "rms_norm");
 	test_row(row_rms_plain, "rms_norm without weights");

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Contexts: the sizes of all that a pass needs, computed before anything is
+ * asked for, and made to fit into the memory there is.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+#define CHUNK 512		/* columns of a pass, if nobody says */
+#define CHUNK_MIN 16
+#define LOGITS_BLOCK 32		/* rows of logits made at once... */
+#define LOGITS_FEW 8		/* ...and where memory is scarce */
+/* Of a scarce memory the part that columns may take: more of them save passes
+   over the weights, fewer save weights that must be read. */
+#define COLUMNS_PART 32
+
+#define OTHER_BASE (5u << 20)
+#define OTHER_THREAD (1u << 19)
+#define OTHER_TOKEN 64
+
+/* ---- work space ---- */
+
+struct buffer {
+	void *p;		/* address of the pointer */
+	uint64_t n, size;	/* elements, bytes an element */
+	const char *what;
+};
+#define MAX_BUFFERS 32
+
+/* The longest rows of any layer. */
+struct widths {
+	uint64_t q, key, value, att, ff;
+};
+
+static struct widths
+widths(const struct hparams *h)
+{
+	struct widths w = {0};
+	uint32_t il;
+
+	for (il = 0; il < h->n_layer; il++) {
+		w.q = MAX(w.q, (uint64_t)h->n_head[il] * h->head_k);
+		w.att = MAX(w.att, (uint64_t)h->n_head[il] * h->head_v);
+		w.key = MAX(w.key, (uint64_t)h->n_head_kv[il] * h->head_k);
+		w.value = MAX(w.value, (uint64_t)h->n_head_kv[il] * h->head_v);
+		w.ff = MAX(w.ff, h->n_ff[il]);
+	}
+	return w;
+}
+
+/* Whether a weight wants its rows in this kind. */
+static bool
+uses(const struct pico_model *m, enum act_kind kind)
+{
+	size_t i;
+
+	for (i = 0; i < m->n_weights; i++)
+		if (kernel_act_kind(m->weights[i]->type) == kind)
+			return true;
+	return false;
+}
+
+/* All buffers of a context with their sizes, from the shapes. */
+static size_t
+list_buffers(struct pico_ctx *c, const struct pico_model *m, struct buffer *b)
+{
+	const struct hparams *h = &m->h;
+	struct widths w = widths(h);
+	uint64_t n = c->chunk, in = MAX(MAX(w.ff, w.att), h->n_embd);
+	enum act_kind kind;
+	size_t i = 0;
+
+	in += 255 - (in + 255) % 256;	/* whole blocks for every kind */
+#define BUFFER(field, count, what_) \
+	b[i++] = (struct buffer){ &c->field, count, sizeof *c->field, what_ }
+	BUFFER(freq, h->n_rot / 2, "rotary frequencies");
+	BUFFER(seq, n, "columns");
+	BUFFER(pos, n, "columns");
+	BUFFER(x, n * h->n_embd, "residual stream");
+	BUFFER(y, n * h->n_embd, "normed rows");
+	/* attention is over when the feed-forward network begins */
+	BUFFER(gate, n * MAX(w.ff, w.att), "wide rows");
+	BUFFER(up, n * MAX(w.ff, w.q + w.key + w.value), "wide rows");
+	BUFFER(cos, n * (h->n_rot / 2), "rotary angles");
+	BUFFER(sin, n * (h->n_rot / 2), "rotary angles");
+	for (kind = ACT_Q8; kind < ACT_KINDS; kind++)
+		if (uses(m, kind))
+			BUFFER(act[kind], n * kernel_act_bytes(kind, in),
+			    "quantized rows");
+	if (h->n_expert > 0) {
+		BUFFER(router, n * h->n_expert, "router output");
+		BUFFER(choice, n * h->n_expert_used, "chosen experts");
+		BUFFER(picked, n, "columns of an expert");
+		BUFFER(picked_weight, n, "columns of an expert");
+		BUFFER(xe, n * h->n_embd, "rows of an expert");
+		BUFFER(ye, n * h->n_embd, "rows of an expert");
+		BUFFER(mix, n * h->n_embd, "sum of experts");
+	}
+	BUFFER(want, n, "columns");
+	BUFFER(want_at, n, "columns");
+	BUFFER(logits, (uint64_t)c->block * h->n_vocab, "logits");
+#undef BUFFER
+	return i;
+}
+
+static int
+buffer_bytes(const struct pico_model *m, uint32_t chunk, uint32_t block,
+    uint64_t *sum, struct pico_err *err)
+{
+	struct pico_ctx c = { .chunk = chunk, .block = block };
+	struct buffer b[MAX_BUFFERS];
+	size_t i, n = list_buffers(&c, m, b);
+	uint64_t bytes;
+
+	*sum = 0;
+	for (i = 0; i < n; i++)
+		if (!mul_u64(b[i].n, b[i].size, &bytes) ||
+		    !add_u64(*sum, bytes, sum))
+			return fail(err, "%s: more than can be counted",
+			    b[i].what);
+	return 0;
+}
+
+/* ---- the plan ---- */
+
+/* What was decided about a context. */
+struct layout {
+	struct pico_ctx_params p;	/* all of them filled in */
+	uint32_t block;
+	bool fixed;			/* the user wants this chunk */
+	bool scarce;			/* not all weights can stay */
+	struct pico_plan plan;
+};
+
+/* Fills in the defaults and checks what was asked for. */
+static int
+settle(const struct pico_model *m, struct pico_ctx_params *p,
+    struct pico_err *err)
+{
+	if (p->n_ctx == 0)
+		p->n_ctx = MIN(m->h.n_ctx_train, PICO_CTX_CAP);
+	if (p->n_seq == 0)
+		p->n_seq = 1;
+	if (p->n_threads == 0)
+		p->n_threads = pico_default_threads();
+	if (p->chunk == 0)
+		p->chunk = CHUNK;
+	if (p->memory == 0)
+		p->memory = pico_memory();
+	if (p->n_ctx > INT32_MAX || p->n_seq > 1 << 16 ||
+	    p->n_threads > 1 << 12)
+		return fail_usage(err, "context of %" PRIu32 " for %" PRIu32
+		    " sequences with %" PRIu32 " threads is too much",
+		    p->n_ctx, p->n_seq, p->n_threads);
+	/* more columns than there are positions are never needed */
+	if (p->chunk > (uint64_t)p->n_ctx * p->n_seq)
+		p->chunk = p->n_ctx * p->n_seq;
+	if (p->chunk < p->n_seq)
+		p->chunk = p->n_seq;
+	return 0;
+}
+
+/*
+ * Everything else that is resident: the programs and the C library, stacks, the
+ * metadata, and what depends on the vocabulary (names in use, sampling).
+ */
+static uint64_t
+other_bytes(const struct pico_model *m, uint32_t n_threads)
+{
+	uint64_t sum = OTHER_BASE + (uint64_t)n_threads * OTHER_THREAD +
+	    (uint64_t)m->h.n_vocab * OTHER_TOKEN;
+	int i;
+
+	for (i = 0; i < pico_gguf_n_shards(m->gguf); i++)
+		sum += pico_gguf_info(m->gguf, i).data_offset;
+	return sum;
+}
+
+/* Sums up what there is besides matrices; false if it cannot be counted. */
+static bool
+sum_up(const struct pico_model *m, const struct pico_plan *p, uint64_t *sum)
+{
+	return add_u64(p->kv, p->buffers, sum) &&
+	    add_u64(*sum, p->other, sum) && add_u64(*sum, p->stream, sum) &&
+	    add_u64(*sum, m->vector_bytes, sum);
+}
+
+/* Half as many columns in a pass, unless the user has said how many. */
+static bool
+halve(struct layout *l)
+{
+	if (l->fixed || l->p.chunk / 2 < MAX(CHUNK_MIN, l->p.n_seq))
+		return false;
+	l->p.chunk /= 2;
+	return true;
+}
+
+/* Whether all weights can stay, if need be with fewer columns: 1, 0, or -1. */
+static int
+fit_whole(const struct pico_model *m, struct layout *l, struct pico_err *err)
+{
+	uint64_t matrices = m->weight_bytes - m->vector_bytes, sum;
+	struct pico_plan *plan = &l->plan;
+	bool countable;
+
+	do {
+		l->block = MIN(l->p.chunk, LOGITS_BLOCK);
+		if (buffer_bytes(m, l->p.chunk, l->block, &plan->buffers,
+		    err) < 0)
+			return -1;
+		countable = sum_up(m, plan, &sum) &&
+		    add_u64(sum, matrices, &sum);
+		if (plan->whole == 0)
+			plan->whole = countable ? sum : UINT64_MAX;
+		if (l->p.memory == UINT64_MAX ||
+		    (countable && sum <= l->p.memory))
+			return 1;
+	} while (halve(l));
+	return 0;
+}
+
+/* Not all weights can stay: few columns at once, and as many as then fit. */
+static int
+fit_some(const struct pico_model *m, struct layout *l, struct pico_err *err)
+{
+	struct pico_plan *plan = &l->plan;
+	uint64_t least;
+	bool *kept;
+
+	plan->stream = resident_buffers(m);
+	do {
+		l->block = MIN(l->p.chunk, LOGITS_FEW);
+		if (buffer_bytes(m, l->p.chunk, l->block, &plan->buffers,
+		    err) < 0)
+			return -1;
+		if (!sum_up(m, plan, &least))
+			return fail(err, "more memory than can be counted");
+	} while ((plan->buffers > l->p.memory / COLUMNS_PART ||
+	    least > l->p.memory) && halve(l));
+	if (least > l->p.memory)
+		return fail(err, "memory of %" PRIu64 " bytes is too little, "
+		    "at least %" PRIu64 " are needed: KV cache %" PRIu64
+		    ", buffers %" PRIu64 ", weights on their way %" PRIu64
+		    ", all else %" PRIu64, l->p.memory, least, plan->kv,
+		    plan->buffers, plan->stream, plan->other +
+		    m->vector_bytes);
+	kept = mem_new(m->n_weights, sizeof *kept, "kept weights", err);
+	if (kept == NULL)
+		return -1;
+	plan->kept = m->vector_bytes + resident_choose(m, l->p.memory - least,
+	    kept, &plan->streamed);
+	free(kept);
+	return 0;
+}
+
+static int
+lay_out(const struct pico_model *m, const struct pico_ctx_params *params,
+    struct layout *l, struct pico_err *err)
+{
+	const struct hparams *h = &m->h;
+	struct pico_plan *plan = &l->plan;
+
+	uint32_t chunk;
+	int all;
+
+	*l = (struct layout){ .p = *params, .fixed = params->chunk != 0 };
+	if (settle(m, &l->p, err) < 0)
+		return -1;
+	*plan = (struct pico_plan){
+		.weights = m->weight_bytes, .step = m->step_bytes,
+		.kept = m->weight_bytes, .memory = l->p.memory,
+		.other = other_bytes(m, l->p.n_threads),
+		.n_ctx = l->p.n_ctx, .n_seq = l->p.n_seq,
+		.n_layer = h->n_layer,
+		.n_kv_embd_k = h->n_head_kv[0] * h->head_k,
+		.n_kv_embd_v = h->n_head_kv[0] * h->head_v,
+	};
+	if (!kv_bytes(h, (enum kv_type)l->p.kv, l->p.n_ctx, l->p.n_seq,
+	    &plan->kv))
+		return fail(err, "a KV cache of %" PRIu32 " positions for %"
+		    PRIu32 " sequences is more than can be counted",
+		    l->p.n_ctx, l->p.n_seq);
+	chunk = l->p.chunk;
+	all = fit_whole(m, l, err);
+	l->scarce = all == 0;
+	if (l->scarce)
+		l->p.chunk = chunk;
+	if (all < 0 || (l->scarce && fit_some(m, l, err) < 0))
+		return -1;
+	plan->chunk = l->p.chunk;
+	return 0;
+}
+
+int
+pico_plan(const struct pico_model *m, const struct pico_ctx_params *params,
+    struct pico_plan *plan, struct pico_err *err)
+{
+	struct layout l;
+
+	if (lay_out(m, params, &l, err) < 0)
+		return -1;
+	*plan = l.plan;
+	return 0;
+}
+
+/* ---- contexts ---- */
+
+static int
+take_buffers(struct pico_ctx *c, const struct pico_model *m,
+    struct pico_err *err)
+{
+	struct widths w = widths(&m->h);
+	struct buffer b[MAX_BUFFERS];
+	size_t i, n = list_buffers(c, m, b);
+
+	for (i = 0; i < n; i++) {
+		void *mem = mem_new(b[i].n, b[i].size, b[i].what, err);
+
+		if (mem == NULL)
+			return -1;
+		memcpy(b[i].p, &mem, sizeof mem);
+	}
+	c->att = c->gate;
+	c->q = c->up;
+	c->key = c->q + c->chunk * w.q;
+	c->value = c->key + c->chunk * w.key;
+	return 0;
+}
+
+struct pico_ctx *
+pico_ctx_new(const struct pico_model *m, const struct pico_ctx_params *params,
+    struct pico_err *err)
+{
+	const struct pico_ctx_params *p;
+	struct pico_ctx *c;
+	struct layout l;
+
+	if (lay_out(m, params, &l, err) < 0)
+		return NULL;
+	if (m->no_data) {
+		(void)fail(err, "only the header of the model was read, not "
+		    "its tensors");
+		return NULL;
+	}
+	c = mem_new(1, sizeof *c, "context", err);
+	if (c == NULL)
+		return NULL;
+	p = &l.p;
+	c->m = m;
+	c->chunk = p->chunk;
+	c->block = l.block;
+	c->k = kernels_get(err);
+	if (c->k == NULL || kv_init(&c->kv, &m->h, (enum kv_type)p->kv,
+	    p->n_ctx, p->n_seq, err) < 0 || take_buffers(c, m, err) < 0)
+		goto bad;
+	c->pool = pool_new(p->n_threads, err);
+	if (c->pool == NULL)
+		goto bad;
+	rope_frequencies(&m->h, m->rope_factors, c->freq, &c->magnitude);
+	if (!l.scarce) {
+		resident_advise(m, READ_NORMAL);
+		return c;
+	}
+	c->res = resident_new(m, l.plan.kept - m->vector_bytes, err);
+	if (c->res != NULL) {
+		forward_ahead(c);
+		return c;
+	}
+bad:
+	pico_ctx_free(c);
+	return NULL;
+}
+
+void
+pico_ctx_free(struct pico_ctx *c)
+{
+	struct buffer b[MAX_BUFFERS];
+	size_t i, n;
+	void *mem;
+
+	if (c == NULL)
+		return;
+	resident_free(c->res);
+	pool_free(c->pool);
+	n = list_buffers(c, c->m, b);
+	for (i = 0; i < n; i++) {
+		memcpy(&mem, b[i].p, sizeof mem);
+		free(mem);
+	}
+	if (c->kv.h != NULL)
+		kv_free(&c->kv);
+	free(c);
+}
+
+uint32_t
+pico_ctx_n_ctx(const struct pico_ctx *c)
+{
+	return c->kv.n_ctx;
+}
+
+uint32_t
+pico_ctx_n_seq(const struct pico_ctx *c)
+{
+	return c->kv.n_seq;
+}
+
+uint32_t
+pico_ctx_n_threads(const struct pico_ctx *c)
+{
+	return pool_n(c->pool);
+}
+
+uint32_t
+pico_ctx_chunk(const struct pico_ctx *c)
+{
+	return c->chunk;
+}
+
+const char *
+pico_ctx_kernels(const struct pico_ctx *c)
+{
+	return c->k->name;
+}
+
+double
+pico_ctx_read_speed(struct pico_ctx *c)
+{
+	return resident_speed(c->res);
+}
+
+int
+pico_ctx_fault(const struct pico_ctx *c, struct pico_err *err)
+{
+	if (c->fault.status == PICO_OK)
+		return 0;
+	return pico_fail(err, (enum pico_status)c->fault.status, "%s",
+	    c->fault.msg);
+}

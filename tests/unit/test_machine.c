@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory limits as the kernel tells them, from made-up files. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../lib/base/base.h"
+
+static int n_tests, n_failed;
+static char root[] = "/tmp/pico-machine.XXXXXX";
+
+static void
+ok(bool good, const char *what)
+{
+	printf("%sok %d - %s\n", good ? "" : "not ", ++n_tests, what);
+	n_failed += !good;
+}
+
+/* Writes root/path, making the directories. */
+static void
+put(const char *path, const char *text)
+{
+	char full[600];
+	size_t i, n;
+	FILE *f;
+
+	n = (size_t)snprintf(full, sizeof full, "%s%s", root, path);
+	for (i = strlen(root) + 1; i < n; i++) {
+		if (full[i] != '/')
+			continue;
+		full[i] = '\0';
+		if (mkdir(full, 0700) < 0 && errno != EEXIST)
+			exit(2);
+		full[i] = '/';
+	}
+	f = fopen(full, "w");
+	if (f == NULL || fputs(text, f) < 0 || fclose(f) != 0)
+		exit(2);
+}
+
+static void
+clear(void)
+{
+	char command[100];
+
+	(void)snprintf(command, sizeof command, "rm -rf %s", root);
+	if (system(command) != 0 || mkdir(root, 0700) < 0)
+		exit(2);
+}
+
+int
+main(void)
+{
+	if (mkdtemp(root) == NULL)
+		return 2;
+	ok(machine_memory(root) == UINT64_MAX, "nothing is known");
+	put("/proc/meminfo", "MemTotal: 9000 kB\nMemFree: 10 kB\n"
+	    "MemAvailable:    5000 kB\n");
+	ok(machine_memory(root) == 5000 * 1024, "what the machine has");
+
+	put("/proc/self/cgroup", "0::/a/b\n");
+	put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+	put("/sys/fs/cgroup/a/b/memory.high", "max\n");
+	put("/sys/fs/cgroup/a/memory.max", "max\n");
+	ok(machine_memory(root) == 5000 * 1024, "v2: no limit");
+	put("/sys/fs/cgroup/a/b/memory.max", "3000000\n");
+	ok(machine_memory(root) == 3000000, "v2: a limit");
+	put("/sys/fs/cgroup/a/b/memory.high", "2500000\n");
+	ok(machine_memory(root) == 2500000, "v2: memory.high");
+	put("/sys/fs/cgroup/a/memory.max", "1000000\n");
+	ok(machine_memory(root) == 1000000, "v2: a limit further up");
+	put("/sys/fs/cgroup/a/memory.current", "700000\n");
+	put("/sys/fs/cgroup/a/memory.stat", "anon 100\nfile 650000\n"
+	    "inactive_anon 50\nactive_anon 50\n"
+	    "inactive_file 400000\nactive_file 200000\n");
+	ok(machine_memory(root) == 900000, "v2: what others hold there");
+	put("/sys/fs/cgroup/a/memory.current", "5000000\n");
+	ok(machine_memory(root) == 0, "v2: nothing left");
+
+	clear();
+	put("/proc/self/cgroup", "4:cpu,memory:/x\n3:memory_other:/y\n"
+	    "0::/\n");
+	put("/sys/fs/cgroup/memory/memory.limit_in_bytes",
+	    "9223372036854771712\n");
+	ok(machine_memory(root) == 9223372036854771712u, "v1: no limit");
+	put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000000\n");
+	ok(machine_memory(root) == 2000000, "v1: a container's own mount");
+	clear();
+	put("/proc/self/cgroup", "4:memory:/x\n");
+	put("/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1000000\n");
+	put("/sys/fs/cgroup/memory/x/memory.usage_in_bytes", "300000\n");
+	put("/sys/fs/cgroup/memory/x/memory.stat", "active_file 1\n"
+	    "total_inactive_file 100000\ntotal_active_file 50000\n");
+	ok(machine_memory(root) == 850000, "v1: what others hold there");
+	clear();
+	(void)rmdir(root);
+	printf("1..%d\n", n_tests);
+	return n_failed > 0;
+}
