@@ -265,9 +265,24 @@ changed() {
 }
 
 @test 'kinds of tokenizer that are not supported are named' {
-	need_shared
-	run_split pico-tokenize -m "$SHARED/conformance/tokenizer/vocab/unigram-mini.gguf"
-	expect_error 1 "tokenizer.ggml.model 't5' is not supported"
+	changed 's/gpt2/gpt9/' "$BPE"
+	run_split pico-tokenize -m "$BATS_TEST_TMPDIR/changed.gguf" </dev/null
+	expect_error 1 "tokenizer.ggml.model 'gpt9' is not supported"
+}
+
+@test 'the manual lists the pre-tokenizers that are known' {
+	for name in $(sed -n 's/^\t{ "\([^"]*\)", &[a-z0-9]*, .*/\1/p' \
+	    "$ROOT/lib/text/pre.c"); do
+		printf '\n' | pico-tokenize -m "$BPE" --pre "$name" >/dev/null
+		grep -qE "^\.Cm( .*)? $name( |\$)" "$ROOT/man/pico-tokenize.1" || {
+			echo "$name"
+			return 1
+		}
+	done
+	run_split pico-tokenize -m "$BPE" --pre nonsense
+	expect_error 2 "pre-tokenizer 'nonsense' is not known; pico-tokenize"
+	run_split pico-tokenize --pre qwen2
+	expect_error 2 "kind 'llama' has none"
 }
 
 @test 'malformed vocabularies are refused with the name of the key' {
