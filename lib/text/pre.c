@@ -433,12 +433,17 @@ scan_number3_right(struct piece *p, size_t i)
 	return in(p, i, U_N) ? i + first_group(run_end(p, i, U_N) - i) : i;
 }
 
-/* \w, as \b sees it */
+/* \w, as \b sees it: properties Alphabetic and Join_Control, M, Nd, Pc */
 static bool
 word_char(struct piece *p, size_t i)
 {
+	static const struct unicode_pair other[] = {
+		{ 0x200c, 0x200d }, { 0x24b6, 0x24e9 }, { 0x1f130, 0x1f149 },
+		{ 0x1f150, 0x1f169 }, { 0x1f170, 0x1f189 }
+	};
+
 	return in(p, i, U_L | U_M | U_ND | U_NL | U_PC) ||
-	    within(p, i, 0x200c, 0x200d);
+	    (there(p, i) && char_within(p->cp[i], other, COUNT(other)));
 }
 
 /* \d{1,3}(?=(?:\d{3})*\b) */

@@ -377,6 +377,69 @@ merges_are_right(unsigned rounds)
 	return right;
 }
 
+/* ---- cutting a text where nothing that follows matters ---- */
+
+/* Characters of each class, and those that some expression names. */
+static uint32_t
+draw_char(void)
+{
+	static const uint32_t cp[] = {
+		'a', 'Z', 's', 'T', 'l', ' ', ' ', ' ', '\n', '\r', '\t', '\'',
+		'.', '/', '<', '$', '1', '2', '3', 0xe9, 0x1c5, 0x2b0, 0x30ab,
+		0x6f22, 0x2e80, 0xac00, 0x3131, 0xff01, 0x3002, 0xe40, 0x661,
+		0x2167, 0xbd, 0x301, 0x903, 0x20e3, 0x200b, 0x85, 0x2003,
+		0x1f600, 0x378, 0x24d0
+	};
+
+	return cp[draw(COUNT(cp))];
+}
+
+/* For all pre-tokenizers: whatever beginning of a text is known, what is cut
+   off it are pieces of the whole, and so is what the rest gives by itself. */
+static bool
+cuts_are_right(unsigned rounds)
+{
+	uint32_t cp[40];
+	uint16_t set[40];
+	uint8_t whole[40], part[40];
+	const char *name;
+	size_t which, n, m, c, i, n_cut = 0;
+	bool right = true;
+
+	for (which = 0; (name = pre_name(which)) != NULL; which++) {
+		const struct pre *pre = pre_find((struct pico_str){ name,
+		    strlen(name) });
+		unsigned round;
+
+		for (round = 0; round < rounds; round++) {
+			uint32_t some[4] = { draw_char(), draw_char(),
+			    draw_char(), draw_char() };
+
+			n = draw(COUNT(cp));
+			for (i = 0; i < n; i++) {
+				cp[i] = round % 2 ? draw_char() : some[draw(4)];
+				set[i] = char_set(cp[i]);
+			}
+			(void)pre_split(pre, cp, set, n, false, whole);
+			for (m = 0; m <= n; m++) {
+				c = pre_split(pre, cp, set, m, true, part);
+				n_cut += c > 0;
+				right &= c <= m && (c == 0 || c == n ||
+				    (whole[c] & PRE_START) != 0);
+				for (i = 0; i < c; i++)
+					right &= !((whole[i] ^ part[i]) &
+					    PRE_START);
+				(void)pre_split(pre, cp + c, set + c, n - c,
+				    false, part);
+				for (i = c; i < n; i++)
+					right &= !((whole[i] ^ part[i - c]) &
+					    PRE_START);
+			}
+		}
+	}
+	return right && n_cut > which * rounds;
+}
+
 /* ---- the alphabet, byte tokens, cleaning ---- */
 
 static void
@@ -668,6 +731,7 @@ main(void)
 
 	check(special_is_right(20000), "special tokens as defined");
 	check(merges_are_right(20000), "merges as defined");
+	check(cuts_are_right(300), "cuts of pre-tokenizers, whatever follows");
 	small_things();
 	pre_cases(small_dir);
 	small_cases("examples/model/pico-tales.gguf", "spm", NULL);
