@@ -739,6 +739,10 @@ main(void)
 	small_cases("tests/data/tokenizer/bpe.gguf", "bpe", "llama-bpe");
 	small_cases("tests/data/tokenizer/bpe.gguf", "bpe", "qwen2");
 	small_cases("tests/data/tokenizer/bpe.gguf", "bpe", "starcoder");
+	small_cases("tests/data/tokenizer/unigram.gguf", "unigram", NULL);
+	small_cases("tests/data/tokenizer/wordpiece.gguf", "wordpiece", NULL);
+	small_cases("tests/data/tokenizer/rwkv.gguf", "rwkv", NULL);
+	small_cases("tests/data/tokenizer/lines.gguf", "lines", NULL);
 
 	(void)snprintf(dir, sizeof dir, "%s/conformance/tokenizer",
 	    shared != NULL && *shared != '\0' ? shared : "../shared");
