@@ -297,11 +297,57 @@ changed() {
 	done
 }
 
-@test 'ten million bytes of one letter' {
-	for m in "$MODEL" "$BPE"; do
+# Prose of 70 kB, with characters of all lengths.
+prose() {
+	for i in $(seq 1000); do
+		echo "The $i cats said: \"don't!\" — é 漢字 🙂  x=$((i * i));"
+	done
+}
+
+@test 'reading from a pipe in odd-sized writes makes no difference' {
+	cd "$BATS_TEST_TMPDIR"
+	{ prose; prose | tr '\n' ' '; head -c 70000 /dev/zero | tr '\0' a
+	} >text
+	for m in "$MODEL" "$BPE" "$DATA"/tokenizer/[lruw]*.gguf; do
+		for opt in '' -S --offsets --show --count -x -l -0; do
+			pico-tokenize -m "$m" $opt text >whole
+			for k in 1 997 65521; do
+				[ $k -gt 1 ] || [ "$opt" = --offsets ] || continue
+				{ head -c 5000 text | dd bs=$k status=none
+				tail -c +5001 text | dd bs=$((k + 512)) status=none
+				} | pico-tokenize -m "$m" $opt >parts
+				cmp whole parts
+			done
+		done
+	done
+}
+
+@test 'ten million bytes of one letter, on a small stack' {
+	ulimit -s 128
+	for m in "$MODEL" "$BPE" "$DATA/tokenizer/rwkv.gguf" \
+	    "$DATA/tokenizer/lines.gguf"; do
 		n=$(head -c 10000000 /dev/zero | tr '\0' a |
 		    pico-tokenize -m "$m" | pico-detokenize -m "$m" -x | wc -c)
 		[ "$n" -eq 10000000 ]
+	done
+	head -c 10000000 /dev/zero | tr '\0' a |
+	    pico-tokenize -m "$DATA/tokenizer/unigram.gguf" |
+	    pico-detokenize -m "$DATA/tokenizer/unigram.gguf" -x |
+	    tr -d a | cmp - /dev/null
+	# a word that is too long is one unknown token
+	[ "$(head -c 10000000 /dev/zero | tr '\0' a |
+	    pico-tokenize -m "$DATA/tokenizer/wordpiece.gguf")" = '2 1 3' ]
+}
+
+@test 'a long text takes little memory' {
+	! grep -q '__[at]san_init' "$BUILD_DIR/bin/pico-tokenize" ||
+		skip 'the sanitizers take memory'
+	cd "$BATS_TEST_TMPDIR"
+	prose >text
+	for i in $(seq 300); do cat text; done >long
+	for m in "$MODEL" "$BPE" "$DATA"/tokenizer/[lruw]*.gguf; do
+		(ulimit -v 30000; pico-tokenize -m "$m" long | wc -w >n)
+		[ "$(cat n)" -gt 3000000 ]
 	done
 }
 

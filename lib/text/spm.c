@@ -29,11 +29,17 @@ struct spm {
 
 /* ---- characters ---- */
 
-/* Bytes of the character at p, cut off at n. */
+/* Bytes of the character at p, cut off at n, and in front of a space: what a
+   broken character swallows could not be told from a mark afterwards. */
 static size_t
 unit_len(const char *p, size_t n)
 {
-	return MIN(lead_len((unsigned char)*p), n);
+	size_t len = MIN(lead_len((unsigned char)*p), n), i;
+
+	for (i = 1; i < len; i++)
+		if (p[i] == ' ')
+			return i;
+	return len;
 }
 
 /* A character's bytes as a number; spaces are marks. */
@@ -163,8 +169,9 @@ spm_run(void *state, struct job *j, size_t end, bool open)
 
 	for (i = j->used; i < end; i += len, left = right) {
 		len = unit_len(j->text + i, end - i);
-		if (open && len < lead_len((unsigned char)j->text[i]))
-			break;
+		if (open && i + len == end &&
+		    len < lead_len((unsigned char)j->text[i]))
+			break;		/* it may go on */
 		right = unit_at(j->text + i, len);
 		if (i > j->used && !may_join(s, left, right) &&
 		    tokenize_stretch(s, j, i) < 0)
