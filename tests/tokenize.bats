@@ -4,6 +4,13 @@ load helper
 
 BPE=$DATA/tokenizer/bpe.gguf
 
+# Prose of 70 kB, with characters of all lengths.
+prose() {
+	for i in $(seq 1000); do
+		echo "The $i cats said: \"don't!\" — é 漢字 🙂  x=$((i * i));"
+	done
+}
+
 # gives WANT COMMAND...: standard output, newlines and all.
 gives() {
 	local want=$1
@@ -237,6 +244,18 @@ changed() {
 	[ -z "$stderr" ]
 }
 
+@test 'a vocabulary without merges: an error, or for kimi-k2 the order of ids' {
+	changed 's/tokenizer.ggml.merges/tokenizer.ggml.xerges/' "$BPE"
+	f=$BATS_TEST_TMPDIR/changed.gguf
+	run_split pico-tokenize -m "$f" </dev/null
+	expect_error 1 "key 'tokenizer.ggml.merges' is missing"
+	prose | head -n 100 >"$BATS_TEST_TMPDIR/text"
+	pico-tokenize -m "$BPE" --pre kimi-k2 "$BATS_TEST_TMPDIR/text" \
+	    >"$BATS_TEST_TMPDIR/want"
+	pico-tokenize -m "$f" --pre kimi-k2 "$BATS_TEST_TMPDIR/text" |
+	    cmp "$BATS_TEST_TMPDIR/want" -
+}
+
 @test 'no BOS is made up for a byte-level vocabulary' {
 	changed 's/tokenizer.ggml.bos/tokenizer.ggml.xyz/' "$BPE"
 	f=$BATS_TEST_TMPDIR/changed.gguf
@@ -294,13 +313,6 @@ changed() {
 		if [ "$expect" = reject ] || [ "$status" -ne 0 ]; then
 			expect_error 1 "$key" || { echo "$file"; exit 1; }
 		fi
-	done
-}
-
-# Prose of 70 kB, with characters of all lengths.
-prose() {
-	for i in $(seq 1000); do
-		echo "The $i cats said: \"don't!\" — é 漢字 🙂  x=$((i * i));"
 	done
 }
 

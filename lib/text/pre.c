@@ -952,7 +952,7 @@ static const struct pre table[] = {
 	{ "jais-2", &jais2, PRE_CLEAN },
 	{ "superbpe", &superbpe, 0 },
 	{ "youtu", &youtu, PRE_IGNORE_MERGES },
-	{ "kimi-k2", &kimi, 0 },
+	{ "kimi-k2", &kimi, PRE_BY_ID },
 	{ "afmoe", &afmoe, 0 },
 	{ "tiny_aya", &aya, 0 },
 	{ "default", &plain, PRE_CLEAN }

@@ -16,7 +16,8 @@ enum {
 	PRE_ADD_BOS = 2,	/* add_bos, if the file does not say */
 	PRE_CLEAN = 4,		/* clean_spaces */
 	PRE_ADD_SEP = 8,	/* add_sep, if the file does not say */
-	PRE_LSTRIP = 16		/* <mask> takes the white space before it */
+	PRE_LSTRIP = 16,	/* <mask> takes the white space before it */
+	PRE_BY_ID = 32		/* without a list of merges, ids are ranks */
 };
 
 struct pre {

@@ -204,14 +204,14 @@ open_scores(struct pico_vocab *v, const struct pico_gguf *g,
 }
 
 static int
-open_merges(struct pico_vocab *v, const struct pico_gguf *g,
+open_merges(struct pico_vocab *v, const struct pico_gguf *g, bool needed,
     struct pico_err *err)
 {
 	static const char key[] = "tokenizer.ggml.merges";
 
 	if (find_array(g, key, is_str_type, "strings", &v->merges, err) < 0)
 		return -1;
-	if (v->merges == NULL)
+	if (v->merges == NULL && needed)
 		return fail(err, "key '%s' is missing", key);
 	return 0;
 }
@@ -242,8 +242,6 @@ open_bpe(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
 	struct pico_str name = { "default", 7 };
 	int found;
 
-	if (open_merges(v, g, err) < 0)
-		return -1;
 	found = pico_gguf_str(g, "tokenizer.ggml.pre", &name, err);
 	if (found < 0)
 		return -1;
@@ -260,6 +258,8 @@ open_bpe(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
 	if (v->pre == NULL)
 		return fail(err, "key 'tokenizer.ggml.pre': pre-tokenizer '%s' "
 		    "is not known", show_str(name));
+	if (open_merges(v, g, !(v->pre->flags & PRE_BY_ID), err) < 0)
+		return -1;
 	/* BOS and EOS have no defaults here: no id is made up. */
 	v->special.add_bos = (v->pre->flags & PRE_ADD_BOS) != 0;
 	v->special.add_sep = (v->pre->flags & PRE_ADD_SEP) != 0;
@@ -274,7 +274,7 @@ open_lines(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
     struct pico_err *err)
 {
 	(void)pre;
-	return open_merges(v, g, err);
+	return open_merges(v, g, true, err);
 }
 
 /* Whether some ordinary token has a capital. */
