@@ -146,7 +146,7 @@ derive_pairs(struct bpe *b, const struct index *x, struct pico_err *err)
 
 		if (x->v->type[id] != PICO_TOK_NORMAL || s.n == 0)
 			continue;
-		if (bpe_begin(b, s.n, err) < 0)
+		if (bpe_begin(b, s.n, s.n, err) < 0)
 			return -1;
 		for (i = 0; i < s.n; i += len) {
 			len = MIN(lead_len((unsigned char)s.p[i]), s.n - i);
@@ -187,11 +187,11 @@ bpe_free(struct bpe *b)
 /* ---- the piece ---- */
 
 int
-bpe_begin(struct bpe *b, size_t n, struct pico_err *err)
+bpe_begin(struct bpe *b, size_t n, size_t n_sym, struct pico_err *err)
 {
 	b->n_text = b->n_sym = b->n_heap = 0;
 	if (mem_grow(&b->text, &b->cap_text, n, 1, "a piece of text", err) < 0
-	    || mem_grow(&b->sym, &b->cap_sym, n, sizeof *b->sym,
+	    || mem_grow(&b->sym, &b->cap_sym, n_sym, sizeof *b->sym,
 	    "a piece of text", err) < 0)
 		return -1;
 	return 0;

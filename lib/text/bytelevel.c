@@ -85,10 +85,12 @@ tokenize_piece(struct bytelevel *s, struct job *j, const uint32_t *cp,
     size_t n, size_t end)
 {
 	struct bpe *b = &s->bpe;
-	size_t i, at = 0;
+	size_t i, bytes = 0, at = 0;
 	int32_t k, id;
 
-	if (bpe_begin(b, n * 4, j->err) < 0)
+	for (i = 0; i < n; i++)
+		bytes += utf8_size(cp[i]);
+	if (bpe_begin(b, bytes, bytes, j->err) < 0)
 		return -1;
 	for (i = 0; i < n; i++) {
 		size_t len = utf8_encode(cp[i], b->text + b->n_text);

@@ -135,10 +135,11 @@ static int
 tokenize_stretch(struct spm *s, struct job *j, size_t end)
 {
 	struct bpe *b = &s->bpe;
-	size_t i, len, norm = 0;
+	size_t n, i, len, norm = 0;
 	int32_t k;
 
-	if (bpe_begin(b, (end - j->used + 1) * SPACE_MARK_LEN, j->err) < 0)
+	n = end - j->used + 1;
+	if (bpe_begin(b, n * SPACE_MARK_LEN, n, j->err) < 0)
 		return -1;
 	if (j->prefix) {
 		push(s, SPACE_MARK, SPACE_MARK_LEN);

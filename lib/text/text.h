@@ -259,8 +259,8 @@ struct bpe {
 /* Adds the texts of the merges to the index. */
 int bpe_init(struct bpe *b, struct index *x, struct pico_err *err);
 void bpe_free(struct bpe *b);
-/* Makes room for a piece of n bytes and as many symbols, and empties it. */
-int bpe_begin(struct bpe *b, size_t n, struct pico_err *err);
+/* Makes room for a piece of n bytes and n_sym symbols, and empties it. */
+int bpe_begin(struct bpe *b, size_t n, size_t n_sym, struct pico_err *err);
 /* Appends a symbol whose bytes have been written to text. */
 void bpe_push(struct bpe *b, size_t len, int32_t id);
 /* Merges what can be merged. */

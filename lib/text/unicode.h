@@ -100,6 +100,13 @@ utf8_decode(const char *text, size_t n, uint32_t *cp)
 	return len;
 }
 
+/* Bytes of the shortest form. */
+static inline size_t
+utf8_size(uint32_t cp)
+{
+	return cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
+}
+
 /* Writes the shortest form, at most 4 bytes; returns its length. */
 static inline size_t
 utf8_encode(uint32_t cp, char *out)
