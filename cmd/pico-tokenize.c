@@ -65,140 +65,172 @@ static struct pico_tokens_out out;
 static bool out_prompt;
 static uint64_t n_texts, n_bytes, n_tokens;
 
+/* Bytes of a text that are read before its tokens are asked for. */
+#define PART 65536
+
+static struct text {
+	bool begun;
+	uint64_t n_bytes, n_tokens;	/* of it that are done */
+	uint64_t end;			/* of the last token */
+} text;
+
 static void
 print_piece(int32_t id)
 {
 	struct pico_str s = pico_vocab_text(vocab, id);
 	size_t size = s.n * 4 + 1;
-	char *text = cmd_alloc(size, 1);
+	char *piece = cmd_alloc(size, 1);
 
-	(void)pico_escape(text, size, s.p, s.n);
+	(void)pico_escape(piece, size, s.p, s.n);
 	(void)printf("%" PRId32 "\t%s\t%s\n", id, pico_token_type_name(
-	    pico_vocab_type(vocab, id)), text);
-	free(text);
+	    pico_vocab_type(vocab, id)), piece);
+	free(piece);
 }
 
+/* The tokens that have come, as they are asked for. */
 static void
-print_tables(void)
-{
-	size_t i, from = 0;
-
-	if (count) {
-		(void)printf("%zu\n", ids.n);
-	} else if (n_texts > 1) {
-		(void)putchar('\n');
-	}
-	for (i = 0; i < ids.n && !count; i++) {
-		if (show) {
-			print_piece(ids.v[i]);
-		} else {
-			(void)printf("%" PRId32 "\t%zu\t%zu\n", ids.v[i], from,
-			    ids.end[i]);
-			from = ids.end[i];
-		}
-	}
-	if (out_prompt)
-		cmd_flush();
-}
-
-static void
-put_tokens(void)
+put_ids(void)
 {
 	struct pico_err err = {0};
 	size_t i;
 
-	for (i = 0; i < ids.n; i++)
-		if (pico_tokens_put(&out, ids.v[i], &err) < 0)
+	for (i = 0; i < ids.n && !count; i++) {
+		if (show) {
+			print_piece(ids.v[i]);
+		} else if (offsets) {
+			(void)printf("%" PRId32 "\t%" PRIu64 "\t%zu\n",
+			    ids.v[i], text.end, ids.end[i]);
+			text.end = ids.end[i];
+		} else if (pico_tokens_put(&out, ids.v[i], &err) < 0) {
 			cmd_die(&err);
-	if (pico_tokens_end(&out, PICO_END_LIMIT, &err) < 0 ||
-	    (out_prompt && pico_tokens_flush(&out, &err) < 0))
-		cmd_die(&err);
+		}
+	}
+	text.n_tokens += ids.n;
+	ids.n = 0;
 }
 
 static void
-tokenize(const char *text, size_t n)
+begin_text(void)
 {
-	int32_t bos = pico_vocab_special(vocab)->bos;
+	pico_tokenize_begin(tokenizer, flags);
+	text = (struct text){ .begun = true };
+	if ((show || offsets) && n_texts > 0)
+		(void)putchar('\n');
+}
+
+static void
+end_text(void)
+{
 	struct pico_err err = {0};
 
-	ids.n = 0;
-	if (pico_tokenize(tokenizer, text, n, flags, &ids, &err) < 0)
-		cmd_die(&err);
-	/* The text may bring its own BOS: never two. */
-	if ((flags & PICO_ADD_BOS) && ids.n > 1 && ids.v[1] == bos) {
-		ids.n--;
-		memmove(ids.v, ids.v + 1, ids.n * sizeof *ids.v);
-		if (ids.end != NULL)
-			memmove(ids.end, ids.end + 1,
-			    ids.n * sizeof *ids.end);
-	}
+	text.begun = false;
 	n_texts++;
-	n_bytes += n;
-	n_tokens += ids.n;
-	if (show || count || offsets)
-		print_tables();
-	else
-		put_tokens();
+	n_bytes += text.n_bytes;
+	n_tokens += text.n_tokens;
+	if (count)
+		(void)printf("%" PRIu64 "\n", text.n_tokens);
+	if (show || count || offsets) {
+		if (out_prompt)
+			cmd_flush();
+	} else if (pico_tokens_end(&out, PICO_END_LIMIT, &err) < 0 ||
+	    (out_prompt && pico_tokens_flush(&out, &err) < 0)) {
+		cmd_die(&err);
+	}
 }
 
-/* The input as it comes: each text as soon as its end is there. */
+/* The text may bring its own BOS: never two. */
 static void
-tokenize_each(int fd, const char *name, char end)
+drop_second_bos(void)
 {
-	size_t n = 0, seen = 0, cap = 65536, from;
+	int32_t bos = pico_vocab_special(vocab)->bos;
+
+	if (!(flags & PICO_ADD_BOS) || ids.n < 2 || ids.v[1] != bos)
+		return;
+	ids.n--;
+	memmove(ids.v, ids.v + 1, ids.n * sizeof *ids.v);
+	if (ids.end != NULL)
+		memmove(ids.end, ids.end + 1, ids.n * sizeof *ids.end);
+}
+
+/* More of a text, or with `last` the end of it: how many bytes are done. */
+static size_t
+tokenize(const char *p, size_t n, bool last)
+{
+	struct pico_err err = {0};
+	size_t used, i = ids.n;
+
+	if (!text.begun)
+		begin_text();
+	if (pico_tokenize_part(tokenizer, p, n, last, &used, &ids, &err) < 0)
+		cmd_die(&err);
+	for (; ids.end != NULL && i < ids.n; i++)
+		ids.end[i] += (size_t)text.n_bytes;
+	text.n_bytes += used;
+	if (text.n_tokens == 0) {
+		/* BOS waits for the token after it. */
+		if (ids.n < 2 && !last)
+			return used;
+		drop_second_bos();
+	}
+	put_ids();
+	if (last)
+		end_text();
+	return used;
+}
+
+/*
+ * The input as it comes: with -l or -0 each text as soon as its end is there,
+ * and of a long text what is decided. Of what is not, nothing is tried again
+ * before there is twice as much, so that time stays linear.
+ */
+static void
+tokenize_file(const char *operand)
+{
+	size_t n = 0, cap = PART, goal = PART, seen, from;
 	char *buf = cmd_alloc(cap, 1), *p;
+	bool split = lines || records;
+	const char *name;
+	int fd = cmd_open(operand, &name);
 	ssize_t k;
 
-	for (;;) {
-		if (n == cap) {
-			cap *= 2;
-			p = realloc(buf, cap);
-			if (p == NULL)
-				cmd_fail("%s: no memory for a text of %zu "
-				    "bytes", name, cap);
-			buf = p;
-		}
-		k = read(fd, buf + n, cap - n);
+	while ((k = read(fd, buf + n, cap - n)) != 0) {
 		if (k < 0 && errno == EINTR)
 			continue;
 		if (k < 0)
 			cmd_fail("read error on %s: %s", name,
 			    strerror(errno));
-		if (k == 0)
-			break;
+		seen = n;
 		n += (size_t)k;
 		from = 0;
-		while ((p = memchr(buf + seen, end, n - seen)) != NULL) {
+		while (split && (p = memchr(buf + seen, lines ? '\n' : '\0',
+		    n - seen)) != NULL) {
 			seen = (size_t)(p - buf) + 1;
-			tokenize(buf + from, seen - from - !exact);
+			(void)tokenize(buf + from, seen - from - !exact, true);
 			from = seen;
+			goal = PART;
+		}
+		if (n - from >= goal) {
+			/* A newline may be the final one. */
+			from += tokenize(buf + from, n - from - (!split &&
+			    !exact && buf[n - 1] == '\n'), false);
+			goal = n - from < PART / 2 ? PART : 2 * (n - from);
 		}
 		n -= from;
 		memmove(buf, buf + from, n);
-		seen = n;
+		if (n == cap) {
+			p = realloc(buf, cap * 2);
+			if (p == NULL)
+				cmd_fail("%s: no memory for a text of %zu "
+				    "bytes", name, cap * 2);
+			buf = p;
+			cap *= 2;
+		}
 	}
-	if (n > 0)
-		tokenize(buf, n);
+	if (!split && !exact && n > 0 && buf[n - 1] == '\n')
+		n--;
+	if (!split || n > 0 || text.begun)
+		(void)tokenize(buf, n, true);
 	free(buf);
-}
-
-static void
-tokenize_file(const char *operand)
-{
-	const char *name;
-	char *text;
-	size_t n;
-	int fd = cmd_open(operand, &name);
-
-	if (lines || records) {
-		tokenize_each(fd, name, lines ? '\n' : '\0');
-	} else {
-		text = cmd_read_all(fd, name, &n);
-		if (!exact && n > 0 && text[n - 1] == '\n')
-			n--;
-		tokenize(text, n);
-		free(text);
-	}
 	if (fd != STDIN_FILENO)
 		(void)close(fd);
 }
@@ -263,7 +295,7 @@ main(int argc, char **argv)
 	set_flags();
 	if (offsets)
 		ids.end = cmd_alloc(1, sizeof *ids.end);
-	/* A text is whole before its first token is known: one write each. */
+	/* Tokens come many at a time: no write for each. */
 	pico_tokens_out_init(&out, STDOUT_FILENO, binary);
 	cmd_out = &out;
 	out_prompt = out.prompt;

@@ -463,6 +463,17 @@ struct pico_ids {
  */
 int pico_tokenize(struct pico_tokenizer *t, const char *text, size_t n,
     unsigned flags, struct pico_ids *out, struct pico_err *err);
+/*
+ * The same for a text that comes in parts. Each call appends the ids of as much
+ * of the n bytes as is decided whatever follows, and tells how much that is in
+ * *used, perhaps 0; the next call gets the bytes from there on, and more. With
+ * `last` no more follow, and all are used. The ids of all calls are those of the
+ * whole text; out->end counts from `text`. To ask again with few more bytes, of
+ * which none were used, takes as long again: double them.
+ */
+void pico_tokenize_begin(struct pico_tokenizer *t, unsigned flags);
+int pico_tokenize_part(struct pico_tokenizer *t, const char *text, size_t n,
+    bool last, size_t *used, struct pico_ids *out, struct pico_err *err);
 
 /* Incremental detokenizer: bytes of each token at once. */
 struct pico_detok {

@@ -137,11 +137,38 @@ is() {
 	done
 }
 
+@test 'words: spaces between them, none in front' {
+	export PICO_MODEL=$DATA/tokenizer/wordpiece.gguf
+	is 'the cat , on the mat\n' 'echo "The  CÁT, on the mat" |
+	    pico-tokenize | pico-detokenize'
+	is 'the cat, on\n' 'echo "the cat, on" | pico-tokenize |
+	    pico-detokenize --clean-spaces'
+	is ' the\n' 'echo the | pico-tokenize --no-bos | pico-detokenize'
+	is '[CLS] the[SEP]\n' 'echo the | pico-tokenize | pico-detokenize -S'
+}
+
+@test 'Unigram: the space in front goes, the unknown too' {
+	export PICO_MODEL=$DATA/tokenizer/unigram.gguf
+	is 'the fi a...\n' "printf 'the  ﬁ　a…' | pico-tokenize | pico-detokenize"
+	is ' the\n' 'echo the | pico-tokenize | pico-detokenize -k'
+	is 'ab\n' 'echo a漢b | pico-tokenize | pico-detokenize'
+	is ' a<unk>b</s>\n' 'echo a漢b | pico-tokenize | pico-detokenize -S'
+}
+
+@test 'RWKV and gemma4: all bytes' {
+	for m in rwkv lines; do
+		export PICO_MODEL=$DATA/tokenizer/$m.gguf
+		is '\\n\0\377 the\t\303 \n\n\n' \
+		    'printf "\\\\n\0\377 the\t\303 \n\n" |
+		    pico-tokenize -x | pico-detokenize'
+	done
+}
+
 # The hexadecimal digits of the large cases against the program, a sample.
 @test 'conformance: pieces joined' {
 	need_shared
 	command -v jq >/dev/null || skip 'no jq'
-	for name in llama-spm gpt-2; do
+	for name in llama-spm gpt-2 bert-bge; do
 		gzip -dc "$SHARED/conformance/tokenizer/vocab/$name.gguf.gz" \
 		    >"$BATS_TEST_TMPDIR/vocab.gguf"
 		cases=$SHARED/conformance/tokenizer/$name.detok.jsonl

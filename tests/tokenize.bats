@@ -4,6 +4,13 @@ load helper
 
 BPE=$DATA/tokenizer/bpe.gguf
 
+# Prose of 70 kB, with characters of all lengths.
+prose() {
+	for i in $(seq 1000); do
+		echo "The $i cats said: \"don't!\" — é 漢字 🙂  x=$((i * i));"
+	done
+}
+
 # gives WANT COMMAND...: standard output, newlines and all.
 gives() {
 	local want=$1
@@ -237,6 +244,18 @@ changed() {
 	[ -z "$stderr" ]
 }
 
+@test 'a vocabulary without merges: an error, or for kimi-k2 the order of ids' {
+	changed 's/tokenizer.ggml.merges/tokenizer.ggml.xerges/' "$BPE"
+	f=$BATS_TEST_TMPDIR/changed.gguf
+	run_split pico-tokenize -m "$f" </dev/null
+	expect_error 1 "key 'tokenizer.ggml.merges' is missing"
+	prose | head -n 100 >"$BATS_TEST_TMPDIR/text"
+	pico-tokenize -m "$BPE" --pre kimi-k2 "$BATS_TEST_TMPDIR/text" \
+	    >"$BATS_TEST_TMPDIR/want"
+	pico-tokenize -m "$f" --pre kimi-k2 "$BATS_TEST_TMPDIR/text" |
+	    cmp "$BATS_TEST_TMPDIR/want" -
+}
+
 @test 'no BOS is made up for a byte-level vocabulary' {
 	changed 's/tokenizer.ggml.bos/tokenizer.ggml.xyz/' "$BPE"
 	f=$BATS_TEST_TMPDIR/changed.gguf
@@ -265,9 +284,24 @@ changed() {
 }
 
 @test 'kinds of tokenizer that are not supported are named' {
-	need_shared
-	run_split pico-tokenize -m "$SHARED/conformance/tokenizer/vocab/unigram-mini.gguf"
-	expect_error 1 "tokenizer.ggml.model 't5' is not supported"
+	changed 's/gpt2/gpt9/' "$BPE"
+	run_split pico-tokenize -m "$BATS_TEST_TMPDIR/changed.gguf" </dev/null
+	expect_error 1 "tokenizer.ggml.model 'gpt9' is not supported"
+}
+
+@test 'the manual lists the pre-tokenizers that are known' {
+	for name in $(sed -n 's/^\t{ "\([^"]*\)", &[a-z0-9]*, .*/\1/p' \
+	    "$ROOT/lib/text/pre.c"); do
+		printf '\n' | pico-tokenize -m "$BPE" --pre "$name" >/dev/null
+		grep -qE "^\.Cm( .*)? $name( |\$)" "$ROOT/man/pico-tokenize.1" || {
+			echo "$name"
+			return 1
+		}
+	done
+	run_split pico-tokenize -m "$BPE" --pre nonsense
+	expect_error 2 "pre-tokenizer 'nonsense' is not known; pico-tokenize"
+	run_split pico-tokenize --pre qwen2
+	expect_error 2 "kind 'llama' has none"
 }
 
 @test 'malformed vocabularies are refused with the name of the key' {
@@ -282,11 +316,50 @@ changed() {
 	done
 }
 
-@test 'ten million bytes of one letter' {
-	for m in "$MODEL" "$BPE"; do
+@test 'reading from a pipe in odd-sized writes makes no difference' {
+	cd "$BATS_TEST_TMPDIR"
+	{ prose; prose | tr '\n' ' '; head -c 70000 /dev/zero | tr '\0' a
+	} >text
+	for m in "$MODEL" "$BPE" "$DATA"/tokenizer/[lruw]*.gguf; do
+		for opt in '' -S --offsets --show --count -x -l -0; do
+			pico-tokenize -m "$m" $opt text >whole
+			for k in 1 997 65521; do
+				[ $k -gt 1 ] || [ "$opt" = --offsets ] || continue
+				{ head -c 5000 text | dd bs=$k status=none
+				tail -c +5001 text | dd bs=$((k + 512)) status=none
+				} | pico-tokenize -m "$m" $opt >parts
+				cmp whole parts
+			done
+		done
+	done
+}
+
+@test 'ten million bytes of one letter, on a small stack' {
+	ulimit -s 128
+	for m in "$MODEL" "$BPE" "$DATA/tokenizer/rwkv.gguf" \
+	    "$DATA/tokenizer/lines.gguf"; do
 		n=$(head -c 10000000 /dev/zero | tr '\0' a |
 		    pico-tokenize -m "$m" | pico-detokenize -m "$m" -x | wc -c)
 		[ "$n" -eq 10000000 ]
+	done
+	head -c 10000000 /dev/zero | tr '\0' a |
+	    pico-tokenize -m "$DATA/tokenizer/unigram.gguf" |
+	    pico-detokenize -m "$DATA/tokenizer/unigram.gguf" -x |
+	    tr -d a | cmp - /dev/null
+	# a word that is too long is one unknown token
+	[ "$(head -c 10000000 /dev/zero | tr '\0' a |
+	    pico-tokenize -m "$DATA/tokenizer/wordpiece.gguf")" = '2 1 3' ]
+}
+
+@test 'a long text takes little memory' {
+	! grep -q '__[at]san_init' "$BUILD_DIR/bin/pico-tokenize" ||
+		skip 'the sanitizers take memory'
+	cd "$BATS_TEST_TMPDIR"
+	prose >text
+	for i in $(seq 300); do cat text; done >long
+	for m in "$MODEL" "$BPE" "$DATA"/tokenizer/[lruw]*.gguf; do
+		(ulimit -v 30000; pico-tokenize -m "$m" long | wc -w >n)
+		[ "$(cat n)" -gt 3000000 ]
 	done
 }
 

@@ -57,6 +57,34 @@ pair_slot(const struct bpe *b, uint32_t left, uint32_t right)
 	return &b->pair[i];
 }
 
+/* Makes room for n merges. */
+static int
+new_pairs(struct bpe *b, uint64_t n, struct pico_err *err)
+{
+	uint64_t i, size = 1024;
+
+	while (size * 2 / 3 < n)
+		size *= 2;
+	b->pair = mem_new(size, sizeof *b->pair, "merges", err);
+	if (b->pair == NULL)
+		return -1;
+	b->pair_mask = (size_t)size - 1;
+	for (i = 0; i < size; i++)
+		b->pair[i].rank = NO_RANK;
+	return 0;
+}
+
+static void
+add_pair(struct bpe *b, int32_t left, int32_t right, uint32_t rank,
+    int32_t joined)
+{
+	struct pair *p = pair_slot(b, (uint32_t)left, (uint32_t)right);
+
+	if (p->rank == NO_RANK)		/* of equal pairs the first counts */
+		*p = (struct pair){ (uint32_t)left, (uint32_t)right, rank,
+		    joined };
+}
+
 /* "LEFT RIGHT"; a text may begin with a space. */
 static int
 add_merge(struct bpe *b, struct index *x, struct pico_str s, uint32_t rank,
@@ -64,7 +92,6 @@ add_merge(struct bpe *b, struct index *x, struct pico_str s, uint32_t rank,
 {
 	const char *space = s.n > 1 ? memchr(s.p + 1, ' ', s.n - 1) : NULL;
 	int32_t left, right, joined;
-	struct pair *p;
 	size_t k;
 
 	if (space == NULL)
@@ -81,10 +108,7 @@ add_merge(struct bpe *b, struct index *x, struct pico_str s, uint32_t rank,
 	joined = index_intern(x, b->text, s.n - 1, err);
 	if (left < 0 || right < 0 || joined < 0)
 		return -1;
-	p = pair_slot(b, (uint32_t)left, (uint32_t)right);
-	if (p->rank == NO_RANK)		/* of equal pairs the first counts */
-		*p = (struct pair){ (uint32_t)left, (uint32_t)right, rank,
-		    joined };
+	add_pair(b, left, right, rank, joined);
 	return 0;
 }
 
@@ -92,20 +116,14 @@ static int
 init_pairs(struct bpe *b, struct index *x, struct pico_err *err)
 {
 	const struct pico_kv *merges = x->v->merges;
-	uint64_t pos = 0, i, size = 1024;
+	uint64_t pos = 0, i;
 
 	if (merges->n >= INT32_MAX / 8)
 		return fail(err, "key 'tokenizer.ggml.merges' has %" PRIu64
 		    " entries, at most %d are supported", merges->n,
 		    INT32_MAX / 8);
-	while (size * 2 / 3 < merges->n)
-		size *= 2;
-	b->pair = mem_new(size, sizeof *b->pair, "merges", err);
-	if (b->pair == NULL)
+	if (new_pairs(b, merges->n, err) < 0)
 		return -1;
-	b->pair_mask = (size_t)size - 1;
-	for (i = 0; i < size; i++)
-		b->pair[i].rank = NO_RANK;
 	for (i = 0; i < merges->n; i++)
 		if (add_merge(b, x, pico_kv_str_next(merges, &pos),
 		    (uint32_t)i, err) < 0)
@@ -113,12 +131,47 @@ init_pairs(struct bpe *b, struct index *x, struct pico_err *err)
 	return 0;
 }
 
+/* Without a list, tokens were made in the order of their ids: the merge that
+   makes one is of what the merges before leave of its text, if that is two. */
+static int
+derive_pairs(struct bpe *b, const struct index *x, struct pico_err *err)
+{
+	int32_t id, right;
+	size_t i, len;
+
+	if (new_pairs(b, (uint64_t)x->v->n, err) < 0)
+		return -1;
+	for (id = 0; id < x->v->n; id++) {
+		struct pico_str s = pico_vocab_text(x->v, id);
+
+		if (x->v->type[id] != PICO_TOK_NORMAL || s.n == 0)
+			continue;
+		if (bpe_begin(b, s.n, s.n, err) < 0)
+			return -1;
+		for (i = 0; i < s.n; i += len) {
+			len = MIN(lead_len((unsigned char)s.p[i]), s.n - i);
+			memcpy(b->text + i, s.p + i, len);
+			bpe_push(b, len, index_find(x, s.p + i, len));
+		}
+		if (bpe_merge(b, err) < 0)
+			return -1;
+		right = b->sym[0].next;
+		if (right >= 0 && b->sym[right].next < 0 &&
+		    b->sym[0].id >= 0 && b->sym[right].id >= 0)
+			add_pair(b, b->sym[0].id, b->sym[right].id,
+			    (uint32_t)id, id);
+	}
+	return 0;
+}
+
 int
 bpe_init(struct bpe *b, struct index *x, struct pico_err *err)
 {
 	*b = (struct bpe){ .index = x, .text_max = x->v->text_max };
-	return x->v->kind == VOCAB_SPM ? init_keys(b, err) :
-	    init_pairs(b, x, err);
+	if (x->v->kind == VOCAB_SPM)
+		return init_keys(b, err);
+	return x->v->merges != NULL ? init_pairs(b, x, err) :
+	    derive_pairs(b, x, err);
 }
 
 void
@@ -134,11 +187,11 @@ bpe_free(struct bpe *b)
 /* ---- the piece ---- */
 
 int
-bpe_begin(struct bpe *b, size_t n, struct pico_err *err)
+bpe_begin(struct bpe *b, size_t n, size_t n_sym, struct pico_err *err)
 {
 	b->n_text = b->n_sym = b->n_heap = 0;
 	if (mem_grow(&b->text, &b->cap_text, n, 1, "a piece of text", err) < 0
-	    || mem_grow(&b->sym, &b->cap_sym, n, sizeof *b->sym,
+	    || mem_grow(&b->sym, &b->cap_sym, n_sym, sizeof *b->sym,
 	    "a piece of text", err) < 0)
 		return -1;
 	return 0;

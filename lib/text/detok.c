@@ -93,7 +93,14 @@ pico_vocab_piece(const struct pico_vocab *v, int32_t id, bool special,
 	default:
 		return 0;
 	}
-	return v->kind == VOCAB_SPM ? spm_piece(s, buf) : bpe_piece(s, buf);
+	switch (v->kind) {
+	case VOCAB_BPE:
+		return bpe_piece(s, buf);
+	case VOCAB_RWKV:
+		return rwkv_unescape(s, buf);
+	default:
+		return spm_piece(s, buf);
+	}
 }
 
 void
@@ -124,7 +131,7 @@ pico_detok_token(struct pico_detok *d, int32_t id, char *buf)
 	   whose beginning had the space. */
 	d->after_bos = d->at_start && id == s->bos;
 	d->at_start = false;
-	if (first && s->add_space_prefix && !d->special && !d->keep_space &&
+	if (first && d->vocab->space_first && !d->special && !d->keep_space &&
 	    pico_vocab_type(d->vocab, id) == PICO_TOK_NORMAL && n > 0 &&
 	    buf[0] == ' ')
 		memmove(buf, buf + 1, --n);

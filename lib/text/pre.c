@@ -15,11 +15,13 @@ struct piece {
 	const uint32_t *cp;
 	const uint16_t *set;
 	size_t start, end;
+	bool touched;		/* a scan asked what is behind the end */
+	size_t run_end;		/* of the run that was looked at last */
 };
 
 /* The end of the match at i, or i if there is none. Looks at O(match) + O(1)
-   characters, so that a pass is linear. */
-typedef size_t scan_fn(const struct piece *p, size_t i);
+   characters, so that a pass is linear, and at none before i. */
+typedef size_t scan_fn(struct piece *p, size_t i);
 
 struct splitter {
 	scan_fn *stage[7];	/* in order, up to NULL */
@@ -27,32 +29,42 @@ struct splitter {
 
 /* ---- building blocks ---- */
 
+/* Whether there is a character at i. */
 static inline bool
-in(const struct piece *p, size_t i, unsigned set)
+there(struct piece *p, size_t i)
 {
-	return i < p->end && (p->set[i] & set) != 0;
+	if (i < p->end)
+		return true;
+	p->touched = true;
+	return false;
 }
 
 static inline bool
-is(const struct piece *p, size_t i, uint32_t cp)
+in(struct piece *p, size_t i, unsigned set)
 {
-	return i < p->end && p->cp[i] == cp;
+	return there(p, i) && (p->set[i] & set) != 0;
 }
 
 static inline bool
-within(const struct piece *p, size_t i, uint32_t lo, uint32_t hi)
+is(struct piece *p, size_t i, uint32_t cp)
 {
-	return i < p->end && p->cp[i] >= lo && p->cp[i] <= hi;
+	return there(p, i) && p->cp[i] == cp;
 }
 
 static inline bool
-newline(const struct piece *p, size_t i)
+within(struct piece *p, size_t i, uint32_t lo, uint32_t hi)
+{
+	return there(p, i) && p->cp[i] >= lo && p->cp[i] <= hi;
+}
+
+static inline bool
+newline(struct piece *p, size_t i)
 {
 	return is(p, i, '\n') || is(p, i, '\r');
 }
 
 static inline size_t
-run(const struct piece *p, size_t i, unsigned set)
+run(struct piece *p, size_t i, unsigned set)
 {
 	while (in(p, i, set))
 		i++;
@@ -60,7 +72,7 @@ run(const struct piece *p, size_t i, unsigned set)
 }
 
 static inline size_t
-run_of(const struct piece *p, size_t i, bool (*member)(const struct piece *,
+run_of(struct piece *p, size_t i, bool (*member)(struct piece *,
     size_t))
 {
 	while (member(p, i))
@@ -70,18 +82,18 @@ run_of(const struct piece *p, size_t i, bool (*member)(const struct piece *,
 
 /* 's|'t|'re|'ve|'m|'ll|'d; `any_case`: letters of either case. */
 static size_t
-contraction(const struct piece *p, size_t i, bool any_case)
+contraction(struct piece *p, size_t i, bool any_case)
 {
 	uint32_t fold = any_case ? 0x20 : 0, a, b;
 
-	if (!is(p, i, '\'') || i + 1 >= p->end)
+	if (!is(p, i, '\'') || !there(p, i + 1))
 		return i;
 	a = p->cp[i + 1] | fold;
 	if (p->cp[i + 1] > 'z')
 		return i;
 	if (a == 's' || a == 't' || a == 'm' || a == 'd')
 		return i + 2;
-	if (i + 2 >= p->end || p->cp[i + 2] > 'z')
+	if (!there(p, i + 2) || p->cp[i + 2] > 'z')
 		return i;
 	b = p->cp[i + 2] | fold;
 	if ((a == 'r' && b == 'e') || (a == 'v' && b == 'e') ||
@@ -92,7 +104,7 @@ contraction(const struct piece *p, size_t i, bool any_case)
 
 /* \s+(?!\S)|\s+, and before them, if `lines`, \s*[\r\n]+. */
 static size_t
-white(const struct piece *p, size_t i, bool lines)
+white(struct piece *p, size_t i, bool lines)
 {
 	size_t e, after_line = i;
 
@@ -108,7 +120,7 @@ white(const struct piece *p, size_t i, bool lines)
    \s+(?!\S) ---- */
 
 static size_t
-scan_gpt2(const struct piece *p, size_t i)
+scan_gpt2(struct piece *p, size_t i)
 {
 	size_t e = contraction(p, i, false), j = i + is(p, i, ' ');
 
@@ -130,10 +142,34 @@ struct family {
 	unsigned word;		/* classes of WORD; \p{L} or more */
 	unsigned digits;
 	enum { TAIL_NONE, TAIL_LINES, TAIL_LINES_SLASH, TAIL_ONE } tail;
+	bool steps;		/* white space in powers of two */
 };
 
+/* \s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} */
 static size_t
-number(const struct piece *p, size_t i, unsigned digits)
+white_steps(struct piece *p, size_t i)
+{
+	size_t e, after_line = i, step = 512, left;
+
+	if (i >= p->run_end) {
+		for (e = i; in(p, e, U_SPACE); e++)
+			if (newline(p, e))
+				after_line = e + 1;
+		p->run_end = e;
+		if (after_line > i)
+			return after_line;
+	}
+	left = p->run_end - i;
+	/* The last character of a run goes with what follows, if it can. */
+	if (there(p, p->run_end) && left > 1)
+		left--;
+	while (step > left)
+		step /= 2;
+	return i + step;
+}
+
+static size_t
+number(struct piece *p, size_t i, unsigned digits)
 {
 	while (digits > 0 && in(p, i, U_N)) {
 		i++;
@@ -144,13 +180,13 @@ number(const struct piece *p, size_t i, unsigned digits)
 
 /* The alternatives after numbers. */
 static size_t
-signs_or_white(const struct piece *p, size_t i, const struct family *f)
+signs_or_white(struct piece *p, size_t i, const struct family *f)
 {
 	size_t e = i + is(p, i, ' ');
 	unsigned signs = U_ALL & ~(U_SPACE | U_L | U_N | f->word);
 
 	if (!in(p, e, signs))
-		return white(p, i, true);
+		return f->steps ? white_steps(p, i) : white(p, i, true);
 	e = run(p, e, signs);
 	switch (f->tail) {
 	case TAIL_NONE:		/* nothing */
@@ -173,13 +209,13 @@ signs_or_white(const struct piece *p, size_t i, const struct family *f)
 
 /* [^\r\n\p{L}\p{N}] */
 static bool
-may_lead(const struct piece *p, size_t i)
+may_lead(struct piece *p, size_t i)
 {
 	return in(p, i, U_ALL & ~(U_L | U_N)) && !newline(p, i);
 }
 
 static size_t
-scan_family(const struct piece *p, size_t i, const struct family *f)
+scan_family(struct piece *p, size_t i, const struct family *f)
 {
 	size_t e = contraction(p, i, true);
 
@@ -195,34 +231,50 @@ scan_family(const struct piece *p, size_t i, const struct family *f)
 }
 
 static size_t
-scan_llama3(const struct piece *p, size_t i)
+scan_llama3(struct piece *p, size_t i)
 {
-	return scan_family(p, i, &(struct family){ U_L, 3, TAIL_LINES });
+	static const struct family f = { U_L, 3, TAIL_LINES, false };
+
+	return scan_family(p, i, &f);
 }
 
 static size_t
-scan_qwen2(const struct piece *p, size_t i)
+scan_qwen2(struct piece *p, size_t i)
 {
-	return scan_family(p, i, &(struct family){ U_L, 1, TAIL_LINES });
+	static const struct family f = { U_L, 1, TAIL_LINES, false };
+
+	return scan_family(p, i, &f);
 }
 
 static size_t
-scan_qwen35(const struct piece *p, size_t i)
+scan_qwen35(struct piece *p, size_t i)
 {
-	return scan_family(p, i, &(struct family){ U_L | U_M, 1, TAIL_LINES });
+	static const struct family f = { U_L | U_M, 1, TAIL_LINES, false };
+
+	return scan_family(p, i, &f);
 }
 
 static size_t
-scan_seed(const struct piece *p, size_t i)
+scan_seed(struct piece *p, size_t i)
 {
-	return scan_family(p, i, &(struct family){ U_L, 1, TAIL_NONE });
+	static const struct family f = { U_L, 1, TAIL_NONE, false };
+
+	return scan_family(p, i, &f);
+}
+
+static size_t
+scan_jais2(struct piece *p, size_t i)
+{
+	static const struct family f = { U_L, 3, TAIL_LINES, true };
+
+	return scan_family(p, i, &f);
 }
 
 /* Words are joined by single spaces: (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+ */
 static size_t
-scan_exaonemoe(const struct piece *p, size_t i)
+scan_exaonemoe(struct piece *p, size_t i)
 {
-	static const struct family f = { U_L, 1, TAIL_ONE };
+	static const struct family f = { U_L, 1, TAIL_ONE, false };
 	size_t e = contraction(p, i, true);
 
 	if (e > i)
@@ -247,14 +299,41 @@ enum {
 	U_LOWER = U_LL | U_LM | U_LO | U_M
 };
 
+struct mixed {
+	struct family f;	/* for what is no word */
+	bool suffix;		/* words take a contraction */
+	bool no_han;		/* letters of the script Han make no words */
+};
+
+static bool
+han(struct piece *p, size_t i)
+{
+	return there(p, i) && p->cp[i] >= 0x2e80 &&
+	    char_within(p->cp[i], unicode_han, unicode_han_n);
+}
+
+static bool
+in_word(struct piece *p, size_t i, unsigned set, bool no_han)
+{
+	return in(p, i, set) && !(no_han && han(p, i));
+}
+
+static size_t
+run_word(struct piece *p, size_t i, unsigned set, bool no_han)
+{
+	while (in_word(p, i, set, no_han))
+		i++;
+	return i;
+}
+
 /* UPPER*LOWER+ */
 static size_t
-mixed_word(const struct piece *p, size_t i)
+mixed_word(struct piece *p, size_t i, bool no_han)
 {
-	size_t e = run(p, i, U_UPPER);
+	size_t e = run_word(p, i, U_UPPER, no_han);
 
-	if (in(p, e, U_LOWER))
-		return run(p, e, U_LOWER);
+	if (in_word(p, e, U_LOWER, no_han))
+		return run_word(p, e, U_LOWER, no_han);
 	/* Give back capitals, to end on a character that is in both sets. */
 	while (e > i && !in(p, e - 1, U_LOWER))
 		e--;
@@ -262,69 +341,167 @@ mixed_word(const struct piece *p, size_t i)
 }
 
 static size_t
-scan_mixed(const struct piece *p, size_t i, unsigned digits, bool suffix)
+scan_mixed(struct piece *p, size_t i, const struct mixed *m)
 {
-	const struct family f = { U_L, digits, TAIL_LINES_SLASH };
 	bool lead = may_lead(p, i);
 	size_t e = i;
 
 	if (lead) {
-		e = mixed_word(p, i + 1);
+		e = mixed_word(p, i + 1, m->no_han);
 		if (e == i + 1)
 			e = i;
 	}
 	if (e == i)
-		e = mixed_word(p, i);
+		e = mixed_word(p, i, m->no_han);
 	/* UPPER+LOWER*: where no lower one follows. */
-	if (e == i && lead && in(p, i + 1, U_UPPER))
-		e = run(p, i + 1, U_UPPER);
+	if (e == i && lead && in_word(p, i + 1, U_UPPER, m->no_han))
+		e = run_word(p, i + 1, U_UPPER, m->no_han);
 	if (e == i)
-		e = run(p, i, U_UPPER);
+		e = run_word(p, i, U_UPPER, m->no_han);
 	if (e > i)
-		return suffix ? contraction(p, e, true) : e;
+		return m->suffix ? contraction(p, e, true) : e;
 	if (in(p, i, U_N))
-		return number(p, i, digits);
-	return signs_or_white(p, i, &f);
+		return number(p, i, m->f.digits);
+	return signs_or_white(p, i, &m->f);
 }
 
 static size_t
-scan_o200k(const struct piece *p, size_t i)
+scan_o200k(struct piece *p, size_t i)
 {
-	return scan_mixed(p, i, 3, true);
+	static const struct mixed m = {
+		{ U_L, 3, TAIL_LINES_SLASH, false }, true, false
+	};
+
+	return scan_mixed(p, i, &m);
 }
 
 static size_t
-scan_tekken(const struct piece *p, size_t i)
+scan_tekken(struct piece *p, size_t i)
 {
-	return scan_mixed(p, i, 1, false);
+	static const struct mixed m = {
+		{ U_L, 1, TAIL_LINES_SLASH, false }, false, false
+	};
+
+	return scan_mixed(p, i, &m);
+}
+
+/* The second one of youtu: o200k with single digits. */
+static size_t
+scan_o200k_digit1(struct piece *p, size_t i)
+{
+	static const struct mixed m = {
+		{ U_L, 1, TAIL_LINES_SLASH, false }, true, false
+	};
+
+	return scan_mixed(p, i, &m);
+}
+
+/* \p{Han}+| and o200k without Han in its words */
+static size_t
+scan_kimi(struct piece *p, size_t i)
+{
+	static const struct mixed m = {
+		{ U_L, 3, TAIL_LINES, false }, true, true
+	};
+	size_t e = run_of(p, i, han);
+
+	return e > i ? e : scan_mixed(p, i, &m);
+}
+
+/* ---- digits in groups of three, counted from the right ---- */
+
+/* The end of the run at i, which is looked for once. */
+static size_t
+run_end(struct piece *p, size_t i, unsigned set)
+{
+	if (i >= p->run_end)
+		p->run_end = run(p, i, set);
+	return p->run_end;
+}
+
+/* Of n > 0 digits. */
+static size_t
+first_group(size_t n)
+{
+	return n % 3 != 0 ? n % 3 : 3;
+}
+
+/* Runs of \p{N}. */
+static size_t
+scan_number3_right(struct piece *p, size_t i)
+{
+	return in(p, i, U_N) ? i + first_group(run_end(p, i, U_N) - i) : i;
+}
+
+/* \w, as \b sees it: properties Alphabetic and Join_Control, M, Nd, Pc */
+static bool
+word_char(struct piece *p, size_t i)
+{
+	static const struct unicode_pair other[] = {
+		{ 0x200c, 0x200d }, { 0x24b6, 0x24e9 }, { 0x1f130, 0x1f149 },
+		{ 0x1f150, 0x1f169 }, { 0x1f170, 0x1f189 }
+	};
+
+	return in(p, i, U_L | U_M | U_ND | U_NL | U_PC) ||
+	    (there(p, i) && char_within(p->cp[i], other, COUNT(other)));
+}
+
+/* \d{1,3}(?=(?:\d{3})*\b) */
+static size_t
+scan_digit3_right(struct piece *p, size_t i)
+{
+	size_t e;
+
+	if (!in(p, i, U_ND))
+		return i;
+	e = run_end(p, i, U_ND);
+	return word_char(p, e) ? i : i + first_group(e - i);
+}
+
+static bool
+thousands(struct piece *p, size_t i)
+{
+	return in(p, i, U_ND) && (run_end(p, i, U_ND) - i) % 3 == 0;
+}
+
+/* (?=(\d{3})+(?!\d)), which has no width: here a match goes on to the next. */
+static size_t
+scan_thousands(struct piece *p, size_t i)
+{
+	if (!thousands(p, i))
+		return i;
+	do
+		i++;
+	while (there(p, i) && !thousands(p, i));
+	return i;
 }
 
 /* ---- single expressions ---- */
 
 /* \p{N} */
 static size_t
-scan_number(const struct piece *p, size_t i)
+scan_number(struct piece *p, size_t i)
 {
 	return i + in(p, i, U_N);
 }
 
 /* \p{N}+ */
 static size_t
-scan_numbers(const struct piece *p, size_t i)
+scan_numbers(struct piece *p, size_t i)
 {
 	return run(p, i, U_N);
 }
 
 /* \p{N}{1,3} */
 static size_t
-scan_number3(const struct piece *p, size_t i)
+scan_number3(struct piece *p, size_t i)
 {
 	return number(p, i, 3);
 }
 
 /* [0-9][0-9][0-9] */
 static size_t
-scan_digit3(const struct piece *p, size_t i)
+scan_digit3(struct piece *p, size_t i)
 {
 	return within(p, i, '0', '9') && within(p, i + 1, '0', '9') &&
 	    within(p, i + 2, '0', '9') ? i + 3 : i;
@@ -332,14 +509,14 @@ scan_digit3(const struct piece *p, size_t i)
 
 /* [\r\n] */
 static size_t
-scan_newline(const struct piece *p, size_t i)
+scan_newline(struct piece *p, size_t i)
 {
 	return i + newline(p, i);
 }
 
 /* \s?\p{L}+ */
 static size_t
-scan_letters(const struct piece *p, size_t i)
+scan_letters(struct piece *p, size_t i)
 {
 	size_t j = i + in(p, i, U_SPACE);
 
@@ -348,7 +525,7 @@ scan_letters(const struct piece *p, size_t i)
 
 /* \s?\p{P}+ */
 static size_t
-scan_punctuation(const struct piece *p, size_t i)
+scan_punctuation(struct piece *p, size_t i)
 {
 	size_t j = i + in(p, i, U_SPACE);
 
@@ -357,7 +534,7 @@ scan_punctuation(const struct piece *p, size_t i)
 
 /* \s+$ */
 static size_t
-scan_last_white(const struct piece *p, size_t i)
+scan_last_white(struct piece *p, size_t i)
 {
 	size_t e;
 
@@ -369,25 +546,25 @@ scan_last_white(const struct piece *p, size_t i)
 
 /* [\p{P}$+<=>^~|`]+ (falcon) and the same without the last sign (default) */
 static bool
-falcon_sign(const struct piece *p, size_t i)
+falcon_sign(struct piece *p, size_t i)
 {
 	return in(p, i, U_P) || (in(p, i, U_S) && p->cp[i] < 0x80);
 }
 
 static bool
-default_sign(const struct piece *p, size_t i)
+default_sign(struct piece *p, size_t i)
 {
 	return falcon_sign(p, i) && p->cp[i] != '`';
 }
 
 static size_t
-scan_falcon_signs(const struct piece *p, size_t i)
+scan_falcon_signs(struct piece *p, size_t i)
 {
 	return run_of(p, i, falcon_sign);
 }
 
 static size_t
-scan_default_signs(const struct piece *p, size_t i)
+scan_default_signs(struct piece *p, size_t i)
 {
 	return run_of(p, i, default_sign);
 }
@@ -396,32 +573,32 @@ scan_default_signs(const struct piece *p, size_t i)
 
 /* U+4E00-9FA5, hiragana, katakana */
 static bool
-cjk_or_kana(const struct piece *p, size_t i)
+cjk_or_kana(struct piece *p, size_t i)
 {
 	return within(p, i, 0x4e00, 0x9fa5) || within(p, i, 0x3040, 0x30ff);
 }
 
 static size_t
-scan_cjk_kana(const struct piece *p, size_t i)
+scan_cjk_kana(struct piece *p, size_t i)
 {
 	return run_of(p, i, cjk_or_kana);
 }
 
 /* U+4E00-9FA5, U+0800-4E00, U+AC00-D7FF */
 static bool
-cjk_wide(const struct piece *p, size_t i)
+cjk_wide(struct piece *p, size_t i)
 {
 	return within(p, i, 0x800, 0x9fa5) || within(p, i, 0xac00, 0xd7ff);
 }
 
 static size_t
-scan_cjk_wide(const struct piece *p, size_t i)
+scan_cjk_wide(struct piece *p, size_t i)
 {
 	return run_of(p, i, cjk_wide);
 }
 
 static bool
-ascii_letter(const struct piece *p, size_t i)
+ascii_letter(struct piece *p, size_t i)
 {
 	return in(p, i, U_L) && p->cp[i] < 0x80;
 }
@@ -429,7 +606,7 @@ ascii_letter(const struct piece *p, size_t i)
 /* [ASCII sign][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
    ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
 static size_t
-scan_ds3(const struct piece *p, size_t i)
+scan_ds3(struct piece *p, size_t i)
 {
 	size_t e;
 
@@ -450,11 +627,32 @@ scan_ds3(const struct piece *p, size_t i)
 	return white(p, i, true);
 }
 
+/* Scripts that afmoe cuts off: CJK, kana, Hangul, Thai, Lao, Khmer, Burmese. */
+static bool
+afmoe_script(struct piece *p, size_t i)
+{
+	static const struct unicode_pair range[] = {
+		{ 0xe40, 0xe7f }, { 0xe80, 0xeff }, { 0x1000, 0x109f },
+		{ 0x1100, 0x11ff }, { 0x1780, 0x17ff }, { 0x2f00, 0x2fdf },
+		{ 0x3040, 0x30ff }, { 0x3400, 0x4dbf }, { 0x4e00, 0x9fff },
+		{ 0xa9e0, 0xa9ff }, { 0xaa60, 0xaa7f }, { 0xac00, 0xd7af },
+		{ 0xf900, 0xfaff }, { 0xff65, 0xff9f }
+	};
+
+	return there(p, i) && char_within(p->cp[i], range, COUNT(range));
+}
+
+static size_t
+scan_afmoe_script(struct piece *p, size_t i)
+{
+	return run_of(p, i, afmoe_script);
+}
+
 /* Letters of scripts with case, as the definition lists them. */
 static bool
-dsllm_letter(const struct piece *p, size_t i)
+dsllm_letter(struct piece *p, size_t i)
 {
-	static const struct { uint32_t lo, hi; } range[] = {
+	static const struct unicode_pair range[] = {
 		{ 0x41, 0x5a }, { 0x61, 0x7a }, { 0xb5, 0xb5 },
 		{ 0xc0, 0xd6 }, { 0xd8, 0xf6 }, { 0xf8, 0x1ba },
 		{ 0x1bc, 0x1bf }, { 0x1c4, 0x293 }, { 0x295, 0x2af },
@@ -485,23 +683,12 @@ dsllm_letter(const struct piece *p, size_t i)
 		{ 0x10c80, 0x10cb2 }, { 0x10cc0, 0x10cf2 },
 		{ 0x118a0, 0x118df }, { 0x1e900, 0x1e943 }
 	};
-	size_t lo = 0, hi = COUNT(range);
 
-	if (i >= p->end)
-		return false;
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (p->cp[i] > range[mid].hi)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < COUNT(range) && p->cp[i] >= range[lo].lo;
+	return there(p, i) && char_within(p->cp[i], range, COUNT(range));
 }
 
 static size_t
-scan_dsllm_letters(const struct piece *p, size_t i)
+scan_dsllm_letters(struct piece *p, size_t i)
 {
 	size_t j = i + in(p, i, U_SPACE);
 
@@ -509,7 +696,7 @@ scan_dsllm_letters(const struct piece *p, size_t i)
 }
 
 static bool
-dsllm_sign(const struct piece *p, size_t i)
+dsllm_sign(struct piece *p, size_t i)
 {
 	return within(p, i, '!', '/') || within(p, i, ':', '~') ||
 	    within(p, i, 0xff01, 0xff0f) || within(p, i, 0xff1a, 0xff5e) ||
@@ -517,7 +704,7 @@ dsllm_sign(const struct piece *p, size_t i)
 }
 
 static size_t
-scan_dsllm_signs(const struct piece *p, size_t i)
+scan_dsllm_signs(struct piece *p, size_t i)
 {
 	size_t j = i + in(p, i, U_SPACE);
 
@@ -527,10 +714,51 @@ scan_dsllm_signs(const struct piece *p, size_t i)
 	return run_of(p, i, dsllm_sign);
 }
 
+/* ---- youtu: Hangul, full-width signs, Bopomofo, or CJK and kana ---- */
+
+static bool
+hangul(struct piece *p, size_t i)
+{
+	return within(p, i, 0xac00, 0xd7a3) || within(p, i, 0x3131, 0x318e);
+}
+
+static bool
+wide_sign(struct piece *p, size_t i)
+{
+	if (!there(p, i))
+		return false;
+	switch (p->cp[i]) {
+	case 0x2014: case 0x2018: case 0x2019: case 0x201c: case 0x201d:
+	case 0x2026: case 0xff01: case 0xff0c: case 0xff1a: case 0xff1b:
+		return true;
+	default:
+		return within(p, i, 0x3001, 0x303f) ||
+		    within(p, i, 0xfe30, 0xfe4f);
+	}
+}
+
+static bool
+bopomofo(struct piece *p, size_t i)
+{
+	return within(p, i, 0x3105, 0x312f);
+}
+
+static size_t
+scan_youtu(struct piece *p, size_t i)
+{
+	size_t e = run_of(p, i, hangul);
+
+	if (e == i)
+		e = run_of(p, i, wide_sign);
+	if (e == i)
+		e = run_of(p, i, bopomofo);
+	return e > i ? e : scan_cjk_kana(p, i);
+}
+
 /* ---- bloom: ?[^(\s|.,!?...)]+, a class of what is left out ---- */
 
 static bool
-bloom_char(const struct piece *p, size_t i)
+bloom_char(struct piece *p, size_t i)
 {
 	if (!in(p, i, U_ALL & ~U_SPACE))
 		return false;
@@ -545,7 +773,7 @@ bloom_char(const struct piece *p, size_t i)
 }
 
 static size_t
-scan_bloom(const struct piece *p, size_t i)
+scan_bloom(struct piece *p, size_t i)
 {
 	size_t j = i + is(p, i, ' ');
 
@@ -556,7 +784,7 @@ scan_bloom(const struct piece *p, size_t i)
 
 /* The end of a literal at i, or i. */
 static size_t
-literal(const struct piece *p, size_t i, const char *text)
+literal(struct piece *p, size_t i, const char *text)
 {
 	size_t k;
 
@@ -568,7 +796,7 @@ literal(const struct piece *p, size_t i, const char *text)
 
 /* <sentinel:[0-9]+> */
 static size_t
-scan_sentinel(const struct piece *p, size_t i)
+scan_sentinel(struct piece *p, size_t i)
 {
 	size_t digits = literal(p, i, "<sentinel:"), e = digits;
 
@@ -581,7 +809,7 @@ scan_sentinel(const struct piece *p, size_t i)
 
 /* (IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z */
 static size_t
-scan_image(const struct piece *p, size_t i)
+scan_image(struct piece *p, size_t i)
 {
 	size_t letters = literal(p, i, "IMGIMG"), e = letters;
 
@@ -594,7 +822,7 @@ scan_image(const struct piece *p, size_t i)
 
 /* [\t\n]|four spaces|two spaces */
 static size_t
-scan_indent(const struct piece *p, size_t i)
+scan_indent(struct piece *p, size_t i)
 {
 	size_t e = literal(p, i, "    ");
 
@@ -607,7 +835,7 @@ scan_indent(const struct piece *p, size_t i)
 
 /* [\p{P}!-/:-@\[-`{-~] */
 static size_t
-scan_sign(const struct piece *p, size_t i)
+scan_sign(struct piece *p, size_t i)
 {
 	return i + falcon_sign(p, i);
 }
@@ -622,9 +850,15 @@ static const struct splitter
     qwen35 = {{ scan_qwen35 }},
     seed = {{ scan_seed }},
     exaonemoe = {{ scan_exaonemoe }},
+    jais2 = {{ scan_jais2 }},
     o200k = {{ scan_o200k }},
     tekken = {{ scan_tekken }},
+    youtu = {{ scan_youtu, scan_o200k_digit1 }},
+    kimi = {{ scan_kimi }},
+    aya = {{ scan_digit3_right, scan_o200k }},
+    superbpe = {{ scan_numbers, scan_thousands }},
     ds3 = {{ scan_number3, scan_cjk_kana, scan_ds3 }},
+    afmoe = {{ scan_number3_right, scan_afmoe_script, scan_ds3 }},
     dscoder = {{ scan_newline, scan_letters, scan_punctuation, scan_cjk_wide,
 	scan_number }},
     dsllm = {{ scan_newline, scan_dsllm_letters, scan_dsllm_signs,
@@ -637,7 +871,7 @@ static const struct splitter
 	scan_sign, scan_gpt2 }};
 
 #define LLAMA (PRE_IGNORE_MERGES | PRE_ADD_BOS | PRE_CLEAN)
-#define JINA2 (PRE_CLEAN | PRE_MASK_LSTRIP)
+#define JINA2 (PRE_CLEAN | PRE_LSTRIP)
 
 static const struct pre table[] = {
 	{ "llama3", &llama3, LLAMA },
@@ -715,6 +949,12 @@ static const struct pre table[] = {
 	{ "llada-moe", &qwen2, 0 },
 	{ "seed-coder", &seed, 0 },
 	{ "exaone-moe", &exaonemoe, PRE_CLEAN },
+	{ "jais-2", &jais2, PRE_CLEAN },
+	{ "superbpe", &superbpe, 0 },
+	{ "youtu", &youtu, PRE_IGNORE_MERGES },
+	{ "kimi-k2", &kimi, PRE_BY_ID },
+	{ "afmoe", &afmoe, 0 },
+	{ "tiny_aya", &aya, 0 },
 	{ "default", &plain, PRE_CLEAN }
 };
 
@@ -729,41 +969,73 @@ pre_find(struct pico_str name)
 	return NULL;
 }
 
-/* One expression on one piece: matches and the gaps between them begin
-   pieces. */
-static void
-cut(const struct piece *p, scan_fn *scan, bool *start)
+const char *
+pre_name(size_t i)
+{
+	return i < COUNT(table) ? table[i].name : NULL;
+}
+
+/* One expression on one piece: matches and the gaps between them begin pieces.
+   Returns the position from which on this is not decided, if more characters
+   follow behind the piece (open); else its end. */
+static size_t
+cut(struct piece *p, scan_fn *scan, bool open, uint8_t *mark)
 {
 	size_t i = p->start, e;
 
+	p->run_end = 0;
 	while (i < p->end) {
+		p->touched = false;
 		e = scan(p, i);
+		if (open && p->touched)
+			return i;
 		if (e == i) {
 			i++;
 			continue;
 		}
-		start[i] = true;
+		mark[i] |= PRE_START;
 		if (e < p->end)
-			start[e] = true;
-		i = e;
+			mark[e] |= PRE_START;
+		while (++i < e)
+			mark[i] |= PRE_INNER;
 	}
+	return p->end;
 }
 
-void
+/*
+ * Each expression is decided up to a limit: the first position at which it had
+ * to ask what comes behind the limit of the one before. A text can be cut below
+ * the last limit where a piece begins and no match of any expression lies
+ * across: there, each expression was tried and had not begun to match, and what
+ * it does from there on does not depend on anything before.
+ */
+size_t
 pre_split(const struct pre *pre, const uint32_t *cp, const uint16_t *set,
-    size_t n, bool *start)
+    size_t n, bool open, uint8_t *mark)
 {
 	scan_fn *const *stage = pre->splitter->stage;
 	struct piece p = { .cp = cp, .set = set };
+	size_t limit = n, end;
 
-	memset(start, 0, n * sizeof *start);
+	memset(mark, 0, n * sizeof *mark);
 	for (; *stage != NULL; stage++)
-		for (p.start = 0; p.start < n; p.start = p.end) {
+		for (p.start = 0; p.start < limit; p.start = p.end) {
 			p.end = p.start + 1;
-			while (p.end < n && !start[p.end])
+			while (p.end < limit && !(mark[p.end] & PRE_START))
 				p.end++;
-			cut(&p, *stage, start);
+			end = cut(&p, *stage, open && p.end == limit, mark);
+			if (end < p.end) {
+				limit = end;
+				break;
+			}
 		}
 	if (n > 0)
-		start[0] = true;
+		mark[0] |= PRE_START;
+	if (!open)
+		return n;
+	if (limit == n && n > 0)
+		limit--;
+	while (limit > 0 && mark[limit] != PRE_START)
+		limit--;
+	return limit;
 }

@@ -74,7 +74,6 @@ int
 special_set_init(struct special_set *s, const struct pico_vocab *v,
     bool control, struct pico_err *err)
 {
-	bool mask = v->pre != NULL && (v->pre->flags & PRE_MASK_LSTRIP) != 0;
 	size_t i, n = 0, b = 0;
 	int32_t id;
 
@@ -97,7 +96,10 @@ special_set_init(struct special_set *s, const struct pico_vocab *v,
 			continue;
 		s->v[s->n++] = (struct special){ .text = text, .id = id,
 		    .rstrip = rstrips(v, text),
-		    .lstrip = mask && pico_str_is(text, "<mask>") };
+		    .lstrip = v->lstrip != NULL &&
+		    pico_str_is(text, v->lstrip) };
+		s->text_max = MAX(s->text_max, text.n);
+		s->lstrip |= s->v[s->n - 1].lstrip;
 	}
 	qsort(s->v, s->n, sizeof *s->v, compare);
 	link_prefixes(s);
@@ -156,11 +158,12 @@ longest(const struct special_set *s, const char *p, size_t n)
 
 void
 special_begin(struct special_scan *c, const struct special_set *s,
-    const char *text, size_t n)
+    const char *text, size_t n, bool open)
 {
 	c->set = s;
 	c->text = text;
 	c->n = n;
+	c->open = open;
 	c->pos = 0;
 	c->n_hit = c->next_hit = 0;
 }
@@ -174,12 +177,24 @@ special_scan_free(struct special_scan *c)
 	free(c->taken);
 }
 
+/* Up to where the text shows which occurrences begin: the longest one must fit
+   behind. */
+static size_t
+known(const struct special_scan *c)
+{
+	size_t len = c->set->text_max;
+
+	if (!c->open || len == 0)
+		return c->n;
+	return c->n >= len ? c->n - len + 1 : 0;
+}
+
 /* Gathers the next cluster: the number of its entries, or -1. */
 static int64_t
 gather(struct special_scan *c, struct pico_err *err)
 {
 	const struct special_set *s = c->set;
-	size_t n = 0, end = c->n;
+	size_t n = 0, end = known(c), limit = end;
 	int32_t what;
 
 	for (; c->pos < end; c->pos++) {
@@ -196,6 +211,10 @@ gather(struct special_scan *c, struct pico_err *err)
 		end = n == 0 ? c->pos + s->v[what].text.n :
 		    MAX(end, c->pos + s->v[what].text.n);
 		n++;
+		if (end > limit && c->open) {	/* it may go on */
+			c->pos = c->entry[0].start;
+			return 0;
+		}
 	}
 	return (int64_t)n;
 }
@@ -252,6 +271,15 @@ is_white(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
+/* Moves back over white space that an occurrence at `pos` may take. */
+static void
+leave_white(struct special_scan *c, size_t from)
+{
+	while (c->open && c->set->lstrip && c->pos > from &&
+	    is_white(c->text[c->pos - 1]))
+		c->pos--;
+}
+
 /* The next cluster's hits: 1, or 0 if there is none, or -1. */
 static int
 next_cluster(struct special_scan *c, struct pico_err *err)
@@ -260,6 +288,8 @@ next_cluster(struct special_scan *c, struct pico_err *err)
 	int64_t n = gather(c, err);
 
 	c->n_hit = c->next_hit = 0;
+	if (n == 0)
+		leave_white(c, from);
 	if (n <= 0)
 		return (int)n;
 	if (n == 1)
@@ -291,6 +321,12 @@ next_cluster(struct special_scan *c, struct pico_err *err)
 		    is_white(c->text[h->end]))
 			h->end++;
 		c->pos = MAX(c->pos, h->end);
+	}
+	if (c->open && c->pos == c->n) {	/* or takes more white space */
+		c->pos = c->entry[0].start;
+		c->n_hit = 0;
+		leave_white(c, from);
+		return 0;
 	}
 	return 1;
 }

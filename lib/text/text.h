@@ -16,7 +16,8 @@ enum {
 	PRE_ADD_BOS = 2,	/* add_bos, if the file does not say */
 	PRE_CLEAN = 4,		/* clean_spaces */
 	PRE_ADD_SEP = 8,	/* add_sep, if the file does not say */
-	PRE_MASK_LSTRIP = 16	/* <mask> takes the white space before it */
+	PRE_LSTRIP = 16,	/* <mask> takes the white space before it */
+	PRE_BY_ID = 32		/* without a list of merges, ids are ranks */
 };
 
 struct pre {
@@ -27,13 +28,33 @@ struct pre {
 
 /* NULL if there is none of that name. */
 const struct pre *pre_find(struct pico_str name);
-/* Cuts n characters into pieces: start[i] becomes true where one begins. */
-void pre_split(const struct pre *pre, const uint32_t *cp, const uint16_t *set,
-    size_t n, bool *start);
+/* The name of row i; NULL behind the last. */
+const char *pre_name(size_t i);
+
+/* Marks of a position: a piece begins here; some expression matched across it,
+   so that the text cannot be read anew from here on. */
+enum { PRE_START = 1, PRE_INNER = 2 };
+
+/*
+ * Cuts n characters into pieces: mark[i] gets PRE_START where one begins.
+ * Returns n; if `open` (more characters follow, which are not known), the last
+ * position up to which the pieces are the same whatever follows and from which
+ * the rest can be cut by itself; 0 if there is none.
+ */
+size_t pre_split(const struct pre *pre, const uint32_t *cp,
+    const uint16_t *set, size_t n, bool open, uint8_t *mark);
 
 /* ---- the vocabulary (vocab.c) ---- */
 
-enum vocab_kind { VOCAB_NONE, VOCAB_SPM, VOCAB_BPE };
+enum vocab_kind {
+	VOCAB_NONE,
+	VOCAB_SPM,		/* "llama": byte pairs by score */
+	VOCAB_BPE,		/* "gpt2": byte pairs by a list of merges */
+	VOCAB_LINES,		/* "gemma4": the same on characters, by lines */
+	VOCAB_WORDPIECE,	/* "bert" */
+	VOCAB_UNIGRAM,		/* "t5" */
+	VOCAB_RWKV
+};
 
 struct pico_vocab {
 	enum vocab_kind kind;
@@ -44,13 +65,21 @@ struct pico_vocab {
 	uint8_t *type;		/* n times enum pico_token_type */
 	size_t text_max;	/* bytes of the longest text */
 	const struct pre *pre;	/* VOCAB_BPE only */
+	/* VOCAB_UNIGRAM only */
+	const struct pico_kv *charsmap;	/* NULL: none */
+	bool merge_spaces;	/* remove_extra_whitespaces */
+	/* VOCAB_WORDPIECE only */
+	bool lowercase, strip_accents;
 	struct pico_special special;
 	int32_t eog[64];	/* ascending */
 	size_t n_eog;
 	int32_t frame[5];	/* control tokens that are printed always */
 	size_t n_frame;
+	bool space_first;	/* a text gets a space in front */
 	bool rstrip;		/* Phi-3: special tokens take the white space
 				   after them */
+	const char *lstrip;	/* the special token that takes the white space
+				   before it; NULL: none does */
 	const char *note;
 };
 
@@ -59,8 +88,12 @@ struct pico_vocab {
 uint32_t byte_to_char(uint8_t byte);
 /* The inverse, or -1. */
 int char_to_byte(uint32_t cp);
+/* The value of two hexadecimal digits, or -1. */
+int hex_byte(const char *p);
 /* The byte of a text "<0xHH>", or -1. */
 int byte_token_value(struct pico_str text);
+/* The bytes of an escaped text of VOCAB_RWKV, no more than it has itself. */
+size_t rwkv_unescape(struct pico_str text, char *out);
 
 /* ---- text to id (index.c) ---- */
 
@@ -86,6 +119,51 @@ int32_t index_find(const struct index *x, const char *p, size_t n);
 int32_t index_intern(struct index *x, const char *p, size_t n,
     struct pico_err *err);
 
+/* ---- texts by their first bytes (trie.c) ---- */
+
+struct trie_node {
+	uint32_t first;		/* its children: n of them from here on */
+	uint16_t n;
+	uint8_t byte;		/* that leads to it */
+	int32_t id;		/* of the text that ends here; -1: none does */
+};
+
+struct trie {
+	struct trie_node *node;	/* 0: the root */
+	size_t n, cap;
+};
+
+struct trie_text {
+	struct pico_str text;
+	int32_t id;
+};
+
+/* Sorts the texts. Empty ones do not count; of equal ones the lowest id does. */
+int trie_init(struct trie *t, struct trie_text *v, size_t n,
+    struct pico_err *err);
+void trie_free(struct trie *t);
+/* The child that a byte leads to; 0: none. */
+uint32_t trie_step(const struct trie *t, uint32_t node, unsigned char byte);
+
+/* ---- replacement of characters (charsmap.c) ---- */
+
+/* A map as SentencePiece compiles it: a double array over the bytes of what is
+   replaced, then the replacements. */
+struct charsmap {
+	const uint8_t *unit;	/* n of them, 32 bits each; NULL: no map */
+	size_t n;
+	const char *text;	/* n_text bytes of terminated strings */
+	size_t n_text;
+};
+
+/* The map of a vocabulary, in place. */
+int charsmap_init(struct charsmap *m, const struct pico_vocab *v,
+    struct pico_err *err);
+/* The longest beginning of p that is replaced, and by what: its length; 0: none
+   is. *open: whether n more bytes could have made it longer. */
+size_t charsmap_find(const struct charsmap *m, const char *p, size_t n,
+    struct pico_str *to, bool *open);
+
 /* ---- special tokens in text (special.c) ---- */
 
 struct special {
@@ -99,6 +177,8 @@ struct special {
 struct special_set {
 	struct special *v;
 	size_t n;
+	size_t text_max;	/* bytes of the longest */
+	bool lstrip;		/* some take the white space before */
 	uint32_t first[257];
 };
 
@@ -112,7 +192,9 @@ struct special_scan {
 	const struct special_set *set;
 	const char *text;
 	size_t n;
-	size_t pos;		/* where to look next */
+	bool open;		/* more text follows, which is not known */
+	size_t pos;		/* where to look next; after the last hit: up to
+				   where there are none, whatever follows */
 	struct special_hit *hit;	/* those of the last cluster */
 	size_t n_hit, cap_hit, next_hit;
 	struct special_entry *entry;
@@ -127,9 +209,10 @@ struct special_scan {
 int special_set_init(struct special_set *s, const struct pico_vocab *v,
     bool control, struct pico_err *err);
 void special_set_free(struct special_set *s);
-/* Begins a text; the buffers of a scan are used again. */
+/* Begins a text; the buffers of a scan are used again. open: only occurrences
+   that no longer text could change are found. */
 void special_begin(struct special_scan *c, const struct special_set *s,
-    const char *text, size_t n);
+    const char *text, size_t n, bool open);
 /* Next occurrence, left to right: 1, or 0, or -1. */
 int special_next(struct special_scan *c, struct special_hit *hit,
     struct pico_err *err);
@@ -161,8 +244,8 @@ struct pair {
 struct bpe {
 	const struct index *index;
 	size_t text_max;	/* bytes of the longest token */
-	uint32_t *key;		/* VOCAB_SPM: of each token, from its score */
-	struct pair *pair;	/* VOCAB_BPE: hash table of the merges */
+	uint32_t *key;		/* by score: of each token */
+	struct pair *pair;	/* by list: hash table of the merges */
 	size_t pair_mask;
 	/* the piece */
 	char *text;
@@ -173,14 +256,64 @@ struct bpe {
 	size_t n_heap, cap_heap;
 };
 
-/* VOCAB_BPE adds the texts of the merges to the index. */
+/* Adds the texts of the merges to the index. */
 int bpe_init(struct bpe *b, struct index *x, struct pico_err *err);
 void bpe_free(struct bpe *b);
-/* Makes room for a piece of n bytes and as many symbols, and empties it. */
-int bpe_begin(struct bpe *b, size_t n, struct pico_err *err);
+/* Makes room for a piece of n bytes and n_sym symbols, and empties it. */
+int bpe_begin(struct bpe *b, size_t n, size_t n_sym, struct pico_err *err);
 /* Appends a symbol whose bytes have been written to text. */
 void bpe_push(struct bpe *b, size_t len, int32_t id);
 /* Merges what can be merged. */
 int bpe_merge(struct bpe *b, struct pico_err *err);
+
+/* ---- kinds of tokenizers ---- */
+
+/* Positions are 32 bits wide, and a space may become three bytes. */
+#define TEXT_MAX (INT32_MAX / 3)
+
+/* Bytes of text that are worked on at once, if the text can be cut there. */
+#define TEXT_WINDOW 16384
+
+/* A text, or a part of one, on its way. */
+struct job {
+	const struct pico_vocab *v;
+	const char *text;
+	size_t used;		/* bytes of it up to the last token */
+	bool fresh;		/* what comes next is the beginning of a text,
+				   or follows a special token */
+	bool prefix;		/* and has a space in front, if the vocabulary
+				   wants one */
+	struct pico_ids *out;
+	struct pico_err *err;
+};
+
+/* Appends a token that ends at `used`. */
+int job_emit(struct job *j, int32_t id);
+/* Appends the unknown token, in place of a byte. */
+int job_emit_unknown(struct job *j, unsigned char byte);
+
+struct kind {
+	/* NULL without memory. */
+	void *(*make)(const struct pico_vocab *v, struct pico_err *err);
+	void (*free)(void *state);
+	/*
+	 * Tokenizes the text from `used` to `end`, which holds no special
+	 * token, and moves `used` on. open: more may follow, which is not
+	 * known; it stops at a place from which the rest gives, by itself, the
+	 * tokens it would give in one go, and before which nothing that may
+	 * follow makes a difference.
+	 */
+	int (*run)(void *state, struct job *j, size_t end, bool open);
+};
+
+extern const struct kind kind_spm, kind_bytelevel, kind_wordpiece,
+    kind_unigram, kind_rwkv;
+
+/* Bytes of the character that a byte begins; what follows is not looked at. */
+static inline size_t
+lead_len(unsigned char c)
+{
+	return c < 0xc0 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+}
 
 #endif

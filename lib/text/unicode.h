@@ -5,29 +5,35 @@
 
 #include "../base/base.h"
 
-/* What the pre-tokenizers ask of a character: the general category, as far as
-   they tell categories apart, or the property White_Space (which no letter,
-   mark, number, punctuation or symbol has). Order: unicode_data.py. */
+/* What the tokenizers ask of a character: the general category, as far as they
+   tell categories apart, or the property White_Space (which no letter, mark,
+   number, punctuation or symbol has). Order: unicode_data.py. */
 enum char_class {
-	CLASS_OTHER, CLASS_SPACE, CLASS_LU, CLASS_LL, CLASS_LT, CLASS_LM,
-	CLASS_LO, CLASS_M, CLASS_N, CLASS_P, CLASS_S
+	CLASS_OTHER, CLASS_CONTROL, CLASS_SPACE, CLASS_LU, CLASS_LL, CLASS_LT,
+	CLASS_LM, CLASS_LO, CLASS_MN, CLASS_M, CLASS_ND, CLASS_NL, CLASS_N,
+	CLASS_PC, CLASS_P, CLASS_S
 };
 
 /* Sets of classes. */
 enum {
-	U_OTHER = 1 << CLASS_OTHER,
+	U_OTHER = 1 << CLASS_OTHER,	/* unassigned */
+	U_CONTROL = 1 << CLASS_CONTROL,	/* Cc, Cf, Co, Cs */
 	U_SPACE = 1 << CLASS_SPACE,
 	U_LU = 1 << CLASS_LU,
 	U_LL = 1 << CLASS_LL,
 	U_LT = 1 << CLASS_LT,
 	U_LM = 1 << CLASS_LM,
 	U_LO = 1 << CLASS_LO,
-	U_M = 1 << CLASS_M,
-	U_N = 1 << CLASS_N,
-	U_P = 1 << CLASS_P,
+	U_MN = 1 << CLASS_MN,
+	U_M = U_MN | 1 << CLASS_M,
+	U_ND = 1 << CLASS_ND,
+	U_NL = 1 << CLASS_NL,
+	U_N = U_ND | U_NL | 1 << CLASS_N,
+	U_PC = 1 << CLASS_PC,
+	U_P = U_PC | 1 << CLASS_P,
 	U_S = 1 << CLASS_S,
 	U_L = U_LU | U_LL | U_LT | U_LM | U_LO,
-	U_ALL = U_OTHER | U_SPACE | U_L | U_M | U_N | U_P | U_S
+	U_ALL = U_OTHER | U_CONTROL | U_SPACE | U_L | U_M | U_N | U_P | U_S
 };
 
 /* Two-stage table: blocks of 256 code points, two classes in a byte. */
@@ -42,6 +48,23 @@ char_set(uint32_t cp)
 
 	return (uint16_t)(1u << (unicode_classes[i >> 1] >> (i & 1) * 4 & 15));
 }
+
+/* Sorted rows: the ranges from..to of a set, or the characters `to` that stand
+   in place of `from`. */
+struct unicode_pair {
+	uint32_t from, to;
+};
+extern const struct unicode_pair unicode_lower[], unicode_base[], unicode_han[];
+extern const size_t unicode_lower_n, unicode_base_n, unicode_han_n;
+
+/* Whether one of n ranges holds a code point. */
+bool char_within(uint32_t cp, const struct unicode_pair *range, size_t n);
+/* Simple lower case. */
+uint32_t char_lower(uint32_t cp);
+/* The canonical decomposition (NFD) without its marks of class Mn: writes at
+   most CHAR_BASE_MAX code points and returns how many. */
+#define CHAR_BASE_MAX 3
+size_t char_base(uint32_t cp, uint32_t out[CHAR_BASE_MAX]);
 
 #define REPLACEMENT 0xfffdu
 
@@ -75,6 +98,13 @@ utf8_decode(const char *text, size_t n, uint32_t *cp)
 		return 1;
 	*cp = c;
 	return len;
+}
+
+/* Bytes of the shortest form. */
+static inline size_t
+utf8_size(uint32_t cp)
+{
+	return cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
 }
 
 /* Writes the shortest form, at most 4 bytes; returns its length. */

@@ -48,15 +48,18 @@ hex_digit(char c)
 }
 
 int
+hex_byte(const char *p)
+{
+	int hi = hex_digit(p[0]), lo = hex_digit(p[1]);
+
+	return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
+}
+
+int
 byte_token_value(struct pico_str s)
 {
-	int hi, lo;
-
-	if (s.n != 6 || memcmp(s.p, "<0x", 3) != 0 || s.p[5] != '>')
-		return -1;
-	hi = hex_digit(s.p[3]);
-	lo = hex_digit(s.p[4]);
-	return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
+	return s.n == 6 && memcmp(s.p, "<0x", 3) == 0 && s.p[5] == '>' ?
+	    hex_byte(s.p + 3) : -1;
 }
 
 /* ---- arrays ---- */
@@ -74,6 +77,12 @@ static bool
 is_real_type(uint32_t type)
 {
 	return type == PICO_KV_F32 || type == PICO_KV_F64;
+}
+
+static bool
+is_byte_type(uint32_t type)
+{
+	return type == PICO_KV_U8 || type == PICO_KV_I8;
 }
 
 static bool
@@ -177,23 +186,49 @@ names(struct pico_str s, const char *text)
 	return false;
 }
 
+/* An id that a kind has if the keys do not say otherwise. */
+static int32_t
+default_id(const struct pico_vocab *v, int32_t id)
+{
+	return id < v->n ? id : -1;
+}
+
+static int
+open_scores(struct pico_vocab *v, const struct pico_gguf *g,
+    struct pico_err *err)
+{
+	static const char key[] = "tokenizer.ggml.scores";
+
+	return find_array(g, key, is_real_type, "real numbers", &v->scores, err)
+	    < 0 || check_count(v, key, v->scores, err) < 0 ? -1 : 0;
+}
+
+static int
+open_merges(struct pico_vocab *v, const struct pico_gguf *g, bool needed,
+    struct pico_err *err)
+{
+	static const char key[] = "tokenizer.ggml.merges";
+
+	if (find_array(g, key, is_str_type, "strings", &v->merges, err) < 0)
+		return -1;
+	if (v->merges == NULL && needed)
+		return fail(err, "key '%s' is missing", key);
+	return 0;
+}
+
 static int
 open_spm(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
     struct pico_err *err)
 {
-	static const char key[] = "tokenizer.ggml.scores";
 	struct pico_special *s = &v->special;
 	struct pico_str name = { "", 0 };
 
-	if (pre != NULL)
-		return fail_usage(err, "pre-tokenizer '%s': a tokenizer of kind "
-		    "'llama' has none", show(pre, strlen(pre)));
-	if (find_array(g, key, is_real_type, "real numbers", &v->scores, err)
-	    < 0 || check_count(v, key, v->scores, err) < 0 ||
+	(void)pre;
+	if (open_scores(v, g, err) < 0 ||
 	    pico_gguf_str(g, "general.name", &name, err) < 0)
 		return -1;
-	s->bos = v->n > 1 ? 1 : -1;
-	s->eos = v->n > 2 ? 2 : -1;
+	s->bos = default_id(v, 1);
+	s->eos = default_id(v, 2);
 	s->unk = 0;
 	s->add_bos = s->add_space_prefix = true;
 	v->rstrip = names(name, "phi-3") || names(name, "phi3");
@@ -204,14 +239,9 @@ static int
 open_bpe(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
     struct pico_err *err)
 {
-	static const char key[] = "tokenizer.ggml.merges";
 	struct pico_str name = { "default", 7 };
 	int found;
 
-	if (find_array(g, key, is_str_type, "strings", &v->merges, err) < 0)
-		return -1;
-	if (v->merges == NULL)
-		return fail(err, "key '%s' is missing", key);
 	found = pico_gguf_str(g, "tokenizer.ggml.pre", &name, err);
 	if (found < 0)
 		return -1;
@@ -223,15 +253,123 @@ open_bpe(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
 		name = (struct pico_str){ pre, strlen(pre) };
 	v->pre = pre_find(name);
 	if (v->pre == NULL && pre != NULL)
-		return fail_usage(err, "pre-tokenizer '%s' is not known",
-		    show_str(name));
+		return fail_usage(err, "pre-tokenizer '%s' is not known; "
+		    "pico-tokenize(1) lists those that are", show_str(name));
 	if (v->pre == NULL)
 		return fail(err, "key 'tokenizer.ggml.pre': pre-tokenizer '%s' "
 		    "is not known", show_str(name));
+	if (open_merges(v, g, !(v->pre->flags & PRE_BY_ID), err) < 0)
+		return -1;
 	/* BOS and EOS have no defaults here: no id is made up. */
 	v->special.add_bos = (v->pre->flags & PRE_ADD_BOS) != 0;
 	v->special.add_sep = (v->pre->flags & PRE_ADD_SEP) != 0;
 	v->special.clean_spaces = (v->pre->flags & PRE_CLEAN) != 0;
+	if (v->pre->flags & PRE_LSTRIP)
+		v->lstrip = "<mask>";
+	return 0;
+}
+
+static int
+open_lines(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
+    struct pico_err *err)
+{
+	(void)pre;
+	return open_merges(v, g, true, err);
+}
+
+/* Whether some ordinary token has a capital. */
+static bool
+has_capitals(const struct pico_vocab *v)
+{
+	int32_t id;
+	uint32_t cp;
+	size_t i;
+
+	for (id = 0; id < v->n; id++) {
+		struct pico_str s = pico_vocab_text(v, id);
+
+		if (v->type[id] != PICO_TOK_NORMAL || s.n == 0 ||
+		    s.p[0] == '[')	/* "[UNK]", in files without types */
+			continue;
+		for (i = 0; i < s.n; ) {
+			i += utf8_decode(s.p + i, s.n - i, &cp);
+			if (char_lower(cp) != cp)
+				return true;
+		}
+	}
+	return false;
+}
+
+static int
+open_wordpiece(struct pico_vocab *v, const struct pico_gguf *g,
+    const char *pre, struct pico_err *err)
+{
+	struct pico_special *s = &v->special;
+
+	(void)pre;
+	s->bos = default_id(v, 101);
+	s->unk = default_id(v, 100);
+	s->sep = default_id(v, 102);
+	s->pad = 0;
+	s->mask = default_id(v, 103);
+	s->clean_spaces = true;
+	/* Older files do not say whether case counts. */
+	v->lowercase = !has_capitals(v);
+	if (pico_gguf_bool(g, "tokenizer.ggml.normalizer.lowercase",
+	    &v->lowercase, err) < 0)
+		return -1;
+	v->strip_accents = v->lowercase;
+	return pico_gguf_bool(g, "tokenizer.ggml.normalizer.strip_accents",
+	    &v->strip_accents, err) < 0 ? -1 : 0;
+}
+
+static int
+open_unigram(struct pico_vocab *v, const struct pico_gguf *g,
+    const char *pre, struct pico_err *err)
+{
+	struct pico_special *s = &v->special;
+
+	(void)pre;
+	s->eos = default_id(v, 1);
+	s->unk = default_id(v, 2);
+	s->pad = 0;
+	s->add_eos = true;
+	if (open_scores(v, g, err) < 0 ||
+	    find_array(g, "tokenizer.ggml.precompiled_charsmap", is_byte_type,
+	    "bytes", &v->charsmap, err) < 0)
+		return -1;
+	return pico_gguf_bool(g, "tokenizer.ggml.remove_extra_whitespaces",
+	    &v->merge_spaces, err) < 0 ? -1 : 0;
+}
+
+/* RWKV's files say all there is in the tokens. */
+static int
+open_rwkv(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
+    struct pico_err *err)
+{
+	(void)v;
+	(void)g;
+	(void)pre;
+	(void)err;
+	return 0;
+}
+
+/* Some models want the white space before the mask gone; their files do not
+   say so. */
+static int
+open_lstrip(struct pico_vocab *v, const struct pico_gguf *g,
+    struct pico_err *err)
+{
+	struct pico_str arch = { "", 0 }, name = { "", 0 };
+
+	if (pico_gguf_str(g, "general.architecture", &arch, err) < 0 ||
+	    pico_gguf_str(g, "general.name", &name, err) < 0)
+		return -1;
+	if (pico_str_is(arch, "nomic-bert-moe") ||
+	    pico_str_is(arch, "jina-bert-v3"))
+		v->lstrip = "<mask>";
+	if (names(name, "modern-bert"))
+		v->lstrip = "[MASK]";
 	return 0;
 }
 
@@ -484,12 +622,39 @@ open_special(struct pico_vocab *v, const struct pico_gguf *g,
 	if (s->add_bos && s->bos < 0 && told > 0)
 		return fail(err, "key '%s' is true, but the model has no BOS "
 		    "token (key 'tokenizer.ggml.bos_token_id')", add_bos);
+	if (v->kind == VOCAB_LINES)
+		s->add_bos = true;
+	if (v->kind == VOCAB_WORDPIECE) {
+		/* CLS and SEP, whatever the keys say. */
+		if (s->cls >= 0)
+			s->bos = s->cls;
+		s->add_bos = s->add_sep = true;
+		s->add_eos = false;
+	}
 	s->add_bos = s->add_bos && s->bos >= 0;
 	s->add_sep = s->add_sep && s->sep >= 0;
+	v->space_first = v->kind == VOCAB_WORDPIECE ||
+	    (v->kind == VOCAB_UNIGRAM && v->merge_spaces) ||
+	    ((v->kind == VOCAB_SPM || v->kind == VOCAB_LINES ||
+	    v->kind == VOCAB_UNIGRAM) && s->add_space_prefix);
 	return open_ends(v, g, err);
 }
 
 /* ---- opening ---- */
+
+static const struct {
+	const char *name;	/* value of tokenizer.ggml.model */
+	enum vocab_kind kind;
+	int (*open)(struct pico_vocab *v, const struct pico_gguf *g,
+	    const char *pre, struct pico_err *err);
+} kinds[] = {
+	{ "llama", VOCAB_SPM, open_spm },
+	{ "gpt2", VOCAB_BPE, open_bpe },
+	{ "bert", VOCAB_WORDPIECE, open_wordpiece },
+	{ "t5", VOCAB_UNIGRAM, open_unigram },
+	{ "rwkv", VOCAB_RWKV, open_rwkv },
+	{ "gemma4", VOCAB_LINES, open_lines }
+};
 
 static int
 open_kind(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
@@ -497,6 +662,7 @@ open_kind(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
 {
 	static const char key[] = "tokenizer.ggml.model";
 	int found = pico_gguf_str(g, key, &v->kind_name, err);
+	size_t i;
 
 	if (found < 0)
 		return -1;
@@ -505,17 +671,18 @@ open_kind(struct pico_vocab *v, const struct pico_gguf *g, const char *pre,
 	if (pico_str_is(v->kind_name, "none") ||
 	    pico_str_is(v->kind_name, "no_vocab"))
 		return open_none(v, g, err);
-	if (pico_str_is(v->kind_name, "llama"))
-		v->kind = VOCAB_SPM;
-	else if (pico_str_is(v->kind_name, "gpt2"))
-		v->kind = VOCAB_BPE;
-	else
+	for (i = 0; i < COUNT(kinds); i++)
+		if (pico_str_is(v->kind_name, kinds[i].name))
+			break;
+	if (i == COUNT(kinds))
 		return fail(err, "%s '%s' is not supported", key,
 		    show_str(v->kind_name));
-	if (open_tokens(v, g, err) < 0)
-		return -1;
-	if ((v->kind == VOCAB_SPM ? open_spm(v, g, pre, err) :
-	    open_bpe(v, g, pre, err)) < 0)
+	v->kind = kinds[i].kind;
+	if (pre != NULL && v->kind != VOCAB_BPE)
+		return fail_usage(err, "pre-tokenizer '%s': a tokenizer of kind "
+		    "'%s' has none", show(pre, strlen(pre)), kinds[i].name);
+	if (open_tokens(v, g, err) < 0 || kinds[i].open(v, g, pre, err) < 0 ||
+	    open_lstrip(v, g, err) < 0)
 		return -1;
 	return open_special(v, g, err);
 }

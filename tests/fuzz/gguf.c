@@ -28,19 +28,24 @@ compute(const struct pico_model *m)
 static void
 words(const struct pico_vocab *v)
 {
-	static const char text[] = "Hello, \xc3\xa9\xff 123\n\n  <s>x</s>";
+	static const char text[] = "Hello, \xc3\xa9\xff 123\n\n  <s>x</s>"
+	    "\xef\xac\x81\xe3\x80\x80 ";
 	struct pico_err err = {0};
 	struct pico_ids ids = {0};
 	struct pico_tokenizer *t = pico_tokenizer_new(v, &err);
 	char *buf = malloc(pico_vocab_piece_max(v));
-	size_t i;
+	size_t i, used;
 
 	fuzz_check(t == NULL, &err);
 	MUST(buf != NULL);
-	if (t != NULL)
+	if (t != NULL) {
 		(void)pico_tokenize(t, text, sizeof text - 1,
 		    PICO_PARSE_SPECIAL | pico_tokenizer_default_flags(v), &ids,
 		    &err);
+		pico_tokenize_begin(t, 0);
+		(void)pico_tokenize_part(t, text, sizeof text - 1, false,
+		    &used, &ids, &err);
+	}
 	for (i = 0; i < ids.n; i++) {
 		MUST(ids.v[i] >= 0 && ids.v[i] < pico_vocab_n(v));
 		(void)pico_vocab_piece(v, ids.v[i], true, buf);
