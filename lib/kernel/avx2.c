@@ -423,7 +423,7 @@ add_values(enum kv_type type, const struct attend *a, size_t j0, size_t n,
 		store(a->out + d + 8 * i, o[i], wide > 1 ? 8 : left);
 }
 
-/* As the scalar one: softmax over keys as they come. */
+/* As the scalar one: softmax over keys as they come, for one query. */
 TEMPLATE void
 attend_type(enum kv_type type, const struct attend *a)
 {
@@ -472,12 +472,18 @@ attend_type(enum kv_type type, const struct attend *a)
 static void
 attend(const struct attend *a)
 {
-	if (a->type == KV_F32)
-		attend_type(KV_F32, a);
-	else if (a->type == KV_F16)
-		attend_type(KV_F16, a);
-	else
-		attend_type(KV_Q8_0, a);
+	struct attend one = *a;
+
+	for (; one.n_q > 0; one.n_q--) {
+		if (a->type == KV_F32)
+			attend_type(KV_F32, &one);
+		else if (a->type == KV_F16)
+			attend_type(KV_F16, &one);
+		else
+			attend_type(KV_Q8_0, &one);
+		one.q += one.dim_k;
+		one.out += one.dim_v;
+	}
 }
 
 static void

@@ -14,6 +14,10 @@
 
 /* Keys in a block of attention. */
 #define KEYS 64
+/* Queries that walk along the keys together. */
+#define QUERIES 16
+/* Elements of the longest rows of keys that are widened for several queries. */
+#define WIDENED 256
 /* Vectors of an output that are in registers while values are added. */
 #define WIDE 8
 /* Columns from which on unpacking a tile of rows pays. */
@@ -256,6 +260,8 @@ cached(enum kv_type type, const void *p, size_t i, __mmask16 k)
 {
 	const uint8_t *block;
 
+	if (type == KV_F32 && k == 0xffff)
+		return _mm512_loadu_ps((const float *)p + i);
 	if (type == KV_F32)
 		return _mm512_maskz_loadu_ps(k, (const float *)p + i);
 	if (type == KV_Q8_0) {
@@ -299,16 +305,16 @@ score_sums(enum kv_type type, const float *q, const void *key, size_t dim)
 	return _mm512_add_ps(lo, hi);
 }
 
-/* The scores of 16 keys from the j-th on, of which n exist. */
+/* The scores of 16 keys, of which n exist. */
 KERNEL __m512
-scores16(enum kv_type type, const struct attend *a, size_t j, size_t n)
+scores16(enum kv_type type, const struct attend *a, const float *q,
+    const uint8_t *key, size_t n)
 {
 	const size_t bytes = kv_row_bytes(type, a->dim_k);
-	const uint8_t *key = (const uint8_t *)a->k + j * bytes;
 	__m512 s[16];
 
 	for (size_t i = 0; i < 16; i++)
-		s[i] = i < n ? score_sums(type, a->q, key + i * bytes,
+		s[i] = i < n ? score_sums(type, q, key + i * bytes,
 		    a->dim_k) : _mm512_setzero_ps();
 	return _mm512_mul_ps(set(a->scale), tree16(s));
 }
@@ -340,65 +346,123 @@ add_values(enum kv_type type, int wide, const uint8_t *v, size_t stride,
 		    i == wide - 1 ? k : 0xffff, s[i]);
 }
 
+/* What the walk over the keys has come to, for one query. */
+struct walk {
+	float m, l;
+};
+
+/* A block of n <= KEYS keys and values, for one query. */
 KERNEL void
-attend_type(enum kv_type type, const struct attend *a)
+attend_block(enum kv_type type, const struct attend *a, const float *q,
+    const uint8_t *key, const uint8_t *v, size_t n, struct walk *w, float *out)
 {
-	const size_t row = kv_row_bytes(type, a->dim_v);
+	const size_t row_k = kv_row_bytes(type, a->dim_k);
+	const size_t row_v = kv_row_bytes(type, a->dim_v);
 	_Alignas(64) float p[KEYS];
-	float m = -INFINITY, l = 0;
+	__m512 top = set(w->m), e[KEYS / 16];
+	float shrink;
+	size_t i;
 
-	memset(a->out, 0, a->dim_v * sizeof *a->out);
-	for (size_t j0 = 0; j0 < a->n_keys; j0 += KEYS) {
-		size_t n = MIN(KEYS, a->n_keys - j0), i;
-		const uint8_t *v = (const uint8_t *)a->v + j0 * row;
-		__m512 top = set(m), e[KEYS / 16];
-		float shrink, old = m;
+	for (i = 0; i < n; i += 16) {
+		__m512 s = scores16(type, a, q, key + i * row_k, n - i);
 
-		for (i = 0; i < n; i += 16) {
-			__m512 s = scores16(type, a, j0 + i, n - i);
-
-			_mm512_store_ps(p + i, s);
-			top = _mm512_mask_max_ps(top, lanes(n - i), s, top);
-		}
-		m = _mm512_reduce_max_ps(top);
-		shrink = k_exp(old - m);
-		for (i = 0; i < KEYS; i += 16) {
-			__mmask16 k = lanes(n > i ? n - i : 0);
-
-			e[i / 16] = _mm512_maskz_mov_ps(k, exp16(_mm512_sub_ps(
-			    _mm512_maskz_loadu_ps(k, p + i), set(m))));
-			_mm512_store_ps(p + i, e[i / 16]);
-		}
-		for (i = 0; i + 16 * WIDE <= a->dim_v; i += 16 * WIDE)
-			add_values(type, WIDE, v, row, i, p, n, shrink,
-			    a->out, 0xffff);
-		for (; i + 64 <= a->dim_v; i += 64)
-			add_values(type, 4, v, row, i, p, n, shrink, a->out,
-			    0xffff);
-		for (; i < a->dim_v; i += 16)
-			add_values(type, 1, v, row, i, p, n, shrink, a->out,
-			    lanes(a->dim_v - i));
-		/* TREE(64) begins with TREE(32)'s lanes */
-		l = l * shrink + tree32(_mm512_add_ps(e[0], e[2]),
-		    _mm512_add_ps(e[1], e[3]));
+		_mm512_store_ps(p + i, s);
+		top = _mm512_mask_max_ps(top, lanes(n - i), s, top);
 	}
-	for (size_t i = 0; i < a->dim_v; i += 16) {
-		__mmask16 k = lanes(a->dim_v - i);
+	top = set(_mm512_reduce_max_ps(top));
+	shrink = _mm512_cvtss_f32(exp16(_mm512_sub_ps(set(w->m), top)));
+	w->m = _mm512_cvtss_f32(top);
+	for (i = 0; i < KEYS; i += 16) {
+		__mmask16 k = lanes(n > i ? n - i : 0);
 
-		_mm512_mask_storeu_ps(a->out + i, k, _mm512_div_ps(
-		    _mm512_maskz_loadu_ps(k, a->out + i), set(l)));
+		e[i / 16] = _mm512_maskz_mov_ps(k, exp16(_mm512_sub_ps(
+		    _mm512_maskz_loadu_ps(k, p + i), top)));
+		_mm512_store_ps(p + i, e[i / 16]);
 	}
+	for (i = 0; i + 16 * WIDE <= a->dim_v; i += 16 * WIDE)
+		add_values(type, WIDE, v, row_v, i, p, n, shrink, out, 0xffff);
+	for (; i + 64 <= a->dim_v; i += 64)
+		add_values(type, 4, v, row_v, i, p, n, shrink, out, 0xffff);
+	for (; i < a->dim_v; i += 16)
+		add_values(type, 1, v, row_v, i, p, n, shrink, out,
+		    lanes(a->dim_v - i));
+	/* TREE(64) begins with TREE(32)'s lanes */
+	w->l = w->l * shrink + tree32(_mm512_add_ps(e[0], e[2]),
+	    _mm512_add_ps(e[1], e[3]));
+}
+
+/* n cached rows of dim elements as floats */
+KERNEL void
+widen_rows(enum kv_type type, const uint8_t *p, size_t n, size_t dim,
+    float *dst)
+{
+	for (; n > 0; n--, p += kv_row_bytes(type, dim), dst += dim)
+		for (size_t i = 0; i < dim; i += 16)
+			_mm512_mask_storeu_ps(dst + i, lanes(dim - i),
+			    cached(type, p, i, lanes(dim - i)));
+}
+
+/* Up to QUERIES queries: several share the work of widening keys and values,
+   exactly, to floats. */
+KERNEL void
+attend_some(enum kv_type type, const struct attend *a, const float *q,
+    size_t n_q, float *out)
+{
+	const size_t row_k = kv_row_bytes(type, a->dim_k);
+	const size_t row_v = kv_row_bytes(type, a->dim_v);
+	const bool widen = type != KV_F32 && n_q > 1 &&
+	    MAX(a->dim_k, a->dim_v) <= WIDENED;
+	float keys[KEYS * WIDENED], values[KEYS * WIDENED];
+	struct walk w[QUERIES];
+	size_t i, j, d;
+
+	for (i = 0; i < n_q; i++)
+		w[i] = (struct walk){ -INFINITY, 0 };
+	memset(out, 0, n_q * a->dim_v * sizeof *out);
+	for (j = 0; j < a->n_keys; j += KEYS) {
+		const uint8_t *k = (const uint8_t *)a->k + j * row_k;
+		const uint8_t *v = (const uint8_t *)a->v + j * row_v;
+		size_t n = MIN(KEYS, a->n_keys - j);
+
+		if (widen) {
+			widen_rows(type, k, n, a->dim_k, keys);
+			widen_rows(type, v, n, a->dim_v, values);
+		}
+		for (i = 0; i < n_q; i++) {
+			const float *qi = q + i * a->dim_k;
+			float *to = out + i * a->dim_v;
+
+			if (widen)
+				attend_block(KV_F32, a, qi, (void *)keys,
+				    (void *)values, n, &w[i], to);
+			else
+				attend_block(type, a, qi, k, v, n, &w[i], to);
+		}
+	}
+	for (i = 0; i < n_q; i++, out += a->dim_v)
+		for (d = 0; d < a->dim_v; d += 16) {
+			__mmask16 k = lanes(a->dim_v - d);
+
+			_mm512_mask_storeu_ps(out + d, k, _mm512_div_ps(
+			    _mm512_maskz_loadu_ps(k, out + d), set(w[i].l)));
+		}
 }
 
 static void
 attend(const struct attend *a)
 {
-	if (a->type == KV_F32)
-		attend_type(KV_F32, a);
-	else if (a->type == KV_F16)
-		attend_type(KV_F16, a);
-	else
-		attend_type(KV_Q8_0, a);
+	for (size_t i = 0; i < a->n_q; i += QUERIES) {
+		const float *q = a->q + i * a->dim_k;
+		float *out = a->out + i * a->dim_v;
+		size_t n = MIN(QUERIES, a->n_q - i);
+
+		if (a->type == KV_F32)
+			attend_some(KV_F32, a, q, n, out);
+		else if (a->type == KV_F16)
+			attend_some(KV_F16, a, q, n, out);
+		else
+			attend_some(KV_Q8_0, a, q, n, out);
+	}
 }
 
 /* ---- row operations ---- */

@@ -174,15 +174,15 @@ kv_row_bytes(enum kv_type type, size_t n)
 	    (n + 31) / 32 * KV_BLOCK_BYTES;
 }
 
-/* One query head over the first n_keys >= 1 keys of its KV head. */
+/* Query heads over the first n_keys >= 1 keys of the KV head that they share. */
 struct attend {
 	enum kv_type type;
-	const float *q;			/* dim_k */
+	const float *q;			/* n_q x dim_k */
 	const void *k, *v;		/* rows of dim_k and of dim_v elements,
 					   one after the other */
-	size_t dim_k, dim_v, n_keys;
+	size_t dim_k, dim_v, n_keys, n_q;
 	float scale;
-	float *out;			/* dim_v */
+	float *out;			/* n_q x dim_v */
 };
 
 /* ---- the kernels of one instruction set ---- */

@@ -416,6 +416,7 @@ tree64(const float *p)
 	return tree32(s);
 }
 
+/* One query. */
 INLINE void
 attend_type(const struct attend *a, enum kv_type type)
 {
@@ -445,12 +446,18 @@ attend_type(const struct attend *a, enum kv_type type)
 void
 neon_attend(const struct attend *a)
 {
-	if (a->type == KV_F32)
-		attend_type(a, KV_F32);
-	else if (a->type == KV_F16)
-		attend_type(a, KV_F16);
-	else
-		attend_type(a, KV_Q8_0);
+	struct attend one = *a;
+
+	for (; one.n_q > 0; one.n_q--) {
+		if (a->type == KV_F32)
+			attend_type(&one, KV_F32);
+		else if (a->type == KV_F16)
+			attend_type(&one, KV_F16);
+		else
+			attend_type(&one, KV_Q8_0);
+		one.q += one.dim_k;
+		one.out += one.dim_v;
+	}
 }
 
 /* ---- row operations ---- */

@@ -584,9 +584,9 @@ add_value(const struct attend *a, size_t j, float p)
 	}
 }
 
-/* Softmax over keys as they come (Milakov and Gimelshein 2018). */
+/* One query: softmax over keys as they come (Milakov and Gimelshein 2018). */
 static void
-attend(const struct attend *a)
+attend_one(const struct attend *a)
 {
 	float m = -INFINITY, l = 0, p[KEYS], shrink, top;
 
@@ -610,6 +610,18 @@ attend(const struct attend *a)
 	}
 	for (size_t d = 0; d < a->dim_v; d++)
 		a->out[d] /= l;
+}
+
+static void
+attend(const struct attend *a)
+{
+	struct attend one = *a;
+
+	for (; one.n_q > 0; one.n_q--) {
+		attend_one(&one);
+		one.q += one.dim_k;
+		one.out += one.dim_v;
+	}
 }
 
 static void

@@ -306,7 +306,8 @@ rotate_cols(void *data, size_t lo, size_t hi)
 	}
 }
 
-/* Items are query heads of columns: column * n_head + head. */
+/* Items are query heads of columns: column * n_head + head. Those that share a KV
+   head go together, if nothing is between them. */
 static void
 attend_heads(void *data, size_t lo, size_t hi)
 {
@@ -314,13 +315,13 @@ attend_heads(void *data, size_t lo, size_t hi)
 	struct pico_ctx *c = s->c;
 	const struct hparams *h = &c->m->h;
 	uint32_t n_head = h->n_head[s->il], n_kv = h->n_head_kv[s->il];
+	uint32_t share = n_head / n_kv;
 	float scale = 1 / sqrtf((float)h->head_k);
-	size_t i;
+	size_t i, n;
 
-	for (i = lo; i < hi; i++) {
+	for (i = lo; i < hi; i += n) {
 		size_t col = i / n_head;
-		uint32_t head = (uint32_t)(i % n_head);
-		uint32_t kv_head = head / (n_head / n_kv);
+		uint32_t kv_head = (uint32_t)(i % n_head) / share;
 		struct attend a = {
 			.type = c->kv.type,
 			.q = c->q + i * h->head_k,
@@ -331,8 +332,23 @@ attend_heads(void *data, size_t lo, size_t hi)
 			.out = c->att + i * h->head_v,
 		};
 
+		n = MIN(hi - i, share - i % share);
+		a.n_q = n;
 		c->k->attend(&a);
 	}
+}
+
+/* Attention of all columns; split between KV heads, if there are enough. */
+static void
+attend(struct pico_ctx *c, uint32_t il)
+{
+	const struct hparams *h = &c->m->h;
+	size_t n_head = h->n_head[il], n_kv = h->n_head_kv[il];
+	struct step s = { .c = c, .il = il };
+
+	pool_run(c->pool, c->n_cols * n_head,
+	    c->n_cols * n_kv >= 2 * pool_n(c->pool) ? n_head / n_kv : 1,
+	    attend_heads, &s);
 }
 
 /* gate = silu(gate) * up */
@@ -350,7 +366,6 @@ gate_values(void *data, size_t lo, size_t hi)
 static void
 attention(struct pico_ctx *c, uint32_t il)
 {
-	const struct hparams *h = &c->m->h;
 	const struct layer *l = &c->m->layers[il];
 	struct step s = { .c = c, .il = il, .norm = l->attn_norm };
 	struct product qkv[3] = {
@@ -362,7 +377,7 @@ attention(struct pico_ctx *c, uint32_t il)
 	pool_run(c->pool, n, 1, norm_cols, &s);
 	multiply(c, c->y, n, qkv, 3);
 	pool_run(c->pool, n, 1, rotate_cols, &s);
-	pool_run(c->pool, n * h->n_head[il], 1, attend_heads, &s);
+	attend(c, il);
 	multiply(c, c->att, n, &out, 1);
 	s.in = c->y;
 	pool_run(c->pool, n, 1, add_cols, &s);

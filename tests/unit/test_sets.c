@@ -423,6 +423,9 @@ test_kv_store_q8(void)
 
 /* ---- attention ---- */
 
+/* Queries that share keys, at most: more than kernels take at once. */
+enum { QUERIES = 20 };
+
 static bool
 same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
     enum values v)
@@ -430,18 +433,19 @@ same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
 	size_t nk = n_keys * dim_k, nv = n_keys * dim_v;
 	size_t row_k = kv_row_bytes(type, dim_k);
 	size_t row_v = kv_row_bytes(type, dim_v);
-	struct fenced q = fenced(dim_k * sizeof(float));
+	size_t n_q = 1 + (size_t)mixed() % QUERIES;
+	struct fenced q = fenced(n_q * dim_k * sizeof(float));
 	struct fenced kk = fenced(n_keys * row_k);
 	struct fenced vv = fenced(n_keys * row_v);
 	struct fenced tmp = fenced(MAX(nk, nv) * sizeof(float));
-	struct fenced out = fenced(dim_v * sizeof(float));
-	static float want[512];
+	struct fenced out = fenced(n_q * dim_v * sizeof(float));
+	static float want[QUERIES * 512];
 	struct attend a = { .type = type, .q = q.p, .k = kk.p, .v = vv.p,
-	    .dim_k = dim_k, .dim_v = dim_v, .n_keys = n_keys,
+	    .dim_k = dim_k, .dim_v = dim_v, .n_keys = n_keys, .n_q = n_q,
 	    .scale = 1 / sqrtf((float)dim_k), .out = want };
 	bool good;
 
-	fill(q.p, dim_k, v);
+	fill(q.p, n_q * dim_k, v);
 	fill(tmp.p, nk, v);
 	for (size_t j = 0; j < n_keys; j++)
 		def->kv_store(type, (float *)tmp.p + j * dim_k, dim_k,
@@ -453,7 +457,7 @@ same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
 	def->attend(&a);
 	a.out = out.p;
 	k->attend(&a);
-	good = same_all(want, out.p, dim_v);
+	good = same_all(want, out.p, n_q * dim_v);
 	unfence(&q);
 	unfence(&kk);
 	unfence(&vv);
