@@ -18,8 +18,10 @@
 #define QUERIES 16
 /* Elements of the longest rows of keys that are widened for several queries. */
 #define WIDENED 256
+/* Queries for which an element of a key or value in a register is used. */
+#define SHARED 4
 /* Vectors of an output that are in registers while values are added. */
-#define WIDE 8
+#define WIDE 4
 /* Columns from which on unpacking a tile of rows pays. */
 #define MANY 4
 
@@ -275,75 +277,108 @@ cached(enum kv_type type, const void *p, size_t i, __mmask16 k)
 	    (const uint16_t *)p + i));
 }
 
-/* The partial sums 0..15 of q . key, with 16..31 added on: TREE(32) begun. */
-KERNEL __m512
-score_sums(enum kv_type type, const float *q, const void *key, size_t dim)
+/* The partial sums 0..15 of q . key, with 16..31 added on: TREE(32) begun; for
+   nq queries, which are `dim` apart. */
+KERNEL void
+score_sums(enum kv_type type, const float *q, const void *key, size_t dim,
+    size_t nq, __m512 *sum, size_t step)
 {
 	const __mmask16 all = 0xffff;
-	__m512 lo = _mm512_setzero_ps(), hi = lo;
-	size_t i;
+	__m512 lo[SHARED], hi[SHARED], key0, key1;
+	size_t i, c;
 
+	UNROLL
+	for (c = 0; c < nq; c++)
+		lo[c] = hi[c] = _mm512_setzero_ps();
 	for (i = 0; i + 32 <= dim; i += 32) {
-		lo = _mm512_fmadd_ps(_mm512_loadu_ps(q + i),
-		    cached(type, key, i, all), lo);
-		hi = _mm512_fmadd_ps(_mm512_loadu_ps(q + i + 16),
-		    cached(type, key, i + 16, all), hi);
+		key0 = cached(type, key, i, all);
+		key1 = cached(type, key, i + 16, all);
+		UNROLL
+		for (c = 0; c < nq; c++) {
+			lo[c] = _mm512_fmadd_ps(_mm512_loadu_ps(q + c * dim +
+			    i), key0, lo[c]);
+			hi[c] = _mm512_fmadd_ps(_mm512_loadu_ps(q + c * dim +
+			    i + 16), key1, hi[c]);
+		}
 	}
 	if (i < dim) {
-		__mmask16 k = lanes(dim - i);
+		__mmask16 k0 = lanes(dim - i);
+		__mmask16 k1 = lanes(dim - i > 16 ? dim - i - 16 : 0);
 
-		lo = _mm512_mask3_fmadd_ps(_mm512_maskz_loadu_ps(k, q + i),
-		    cached(type, key, i, k), lo, k);
+		key0 = cached(type, key, i, k0);
+		if (k1 != 0)
+			key1 = cached(type, key, i + 16, k1);
+		UNROLL
+		for (c = 0; c < nq; c++) {
+			lo[c] = _mm512_mask3_fmadd_ps(_mm512_maskz_loadu_ps(k0,
+			    q + c * dim + i), key0, lo[c], k0);
+			if (k1 != 0)
+				hi[c] = _mm512_mask3_fmadd_ps(
+				    _mm512_maskz_loadu_ps(k1, q + c * dim + i +
+				    16), key1, hi[c], k1);
+		}
 	}
-	if (i + 16 < dim) {
-		__mmask16 k = lanes(dim - i - 16);
-
-		i += 16;
-		hi = _mm512_mask3_fmadd_ps(_mm512_maskz_loadu_ps(k, q + i),
-		    cached(type, key, i, k), hi, k);
-	}
-	return _mm512_add_ps(lo, hi);
+	UNROLL
+	for (c = 0; c < nq; c++)
+		sum[c * step] = _mm512_add_ps(lo[c], hi[c]);
 }
 
-/* The scores of 16 keys, of which n exist. */
-KERNEL __m512
-scores16(enum kv_type type, const struct attend *a, const float *q,
-    const uint8_t *key, size_t n)
+/* The scores of 16 keys, of which n exist, for nq queries. */
+KERNEL void
+scores16(enum kv_type type, const struct attend *a, const float *q, size_t nq,
+    const uint8_t *key, size_t n, __m512 *score)
 {
 	const size_t bytes = kv_row_bytes(type, a->dim_k);
-	__m512 s[16];
+	__m512 s[SHARED][16];
+	size_t i, c;
 
-	for (size_t i = 0; i < 16; i++)
-		s[i] = i < n ? score_sums(type, q, key + i * bytes,
-		    a->dim_k) : _mm512_setzero_ps();
-	return _mm512_mul_ps(set(a->scale), tree16(s));
+	for (i = 0; i < MIN(n, 16); i++)
+		score_sums(type, q, key + i * bytes, a->dim_k, nq, &s[0][i],
+		    16);
+	for (; i < 16; i++)
+		for (c = 0; c < nq; c++)
+			s[c][i] = _mm512_setzero_ps();
+	for (c = 0; c < nq; c++)
+		score[c] = _mm512_mul_ps(set(a->scale), tree16(s[c]));
 }
 
-/* out = out * shrink + sum of p[j] * value j, for `wide` vectors of elements
-   from number d on, the last of them k; v is value 0. */
+/* For nq queries out = out * shrink + sum of p[j] * value j, for `wide` vectors
+   of elements from number d on, the last of them k; v is value 0. */
 KERNEL void
-add_values(enum kv_type type, int wide, const uint8_t *v, size_t stride,
-    size_t d, const float *p, size_t n, float shrink, float *out, __mmask16 k)
+add_values(enum kv_type type, int wide, const struct attend *a, size_t nq,
+    const uint8_t *v, size_t d, const float (*p)[KEYS], size_t n,
+    const float *shrink, float *out, __mmask16 k)
 {
+	const size_t row = kv_row_bytes(type, a->dim_v);
+	__m512 s[SHARED][WIDE], x;
+
 	out += d;
-	__m512 s[WIDE];
-
 	UNROLL
-	for (int i = 0; i < wide; i++)
-		s[i] = _mm512_mul_ps(_mm512_maskz_loadu_ps(
-		    i == wide - 1 ? k : 0xffff, out + 16 * i), set(shrink));
-	for (size_t j = 0; j < n; j++, v += stride) {
-		__m512 pj = set(p[j]);
-
+	for (size_t c = 0; c < nq; c++) {
 		UNROLL
 		for (int i = 0; i < wide; i++)
-			s[i] = _mm512_fmadd_ps(pj, cached(type, v,
-			    d + 16 * (size_t)i, i == wide - 1 ? k : 0xffff), s[i]);
+			s[c][i] = _mm512_mul_ps(_mm512_maskz_loadu_ps(
+			    i == wide - 1 ? k : 0xffff,
+			    out + c * a->dim_v + 16 * i), set(shrink[c]));
+	}
+	for (size_t j = 0; j < n; j++, v += row) {
+		UNROLL
+		for (int i = 0; i < wide; i++) {
+			x = cached(type, v, d + 16 * (size_t)i,
+			    i == wide - 1 ? k : 0xffff);
+			UNROLL
+			for (size_t c = 0; c < nq; c++)
+				s[c][i] = _mm512_fmadd_ps(set(p[c][j]), x,
+				    s[c][i]);
+		}
 	}
 	UNROLL
-	for (int i = 0; i < wide; i++)
-		_mm512_mask_storeu_ps(out + 16 * i,
-		    i == wide - 1 ? k : 0xffff, s[i]);
+	for (size_t c = 0; c < nq; c++) {
+		UNROLL
+		for (int i = 0; i < wide; i++)
+			_mm512_mask_storeu_ps(out + c * a->dim_v + 16 * i,
+			    i == wide - 1 ? k : 0xffff, s[c][i]);
+	}
 }
 
 /* What the walk over the keys has come to, for one query. */
@@ -351,44 +386,50 @@ struct walk {
 	float m, l;
 };
 
-/* A block of n <= KEYS keys and values, for one query. */
+/* A block of n <= KEYS keys and values, for nq queries: 1 or SHARED. */
 KERNEL void
 attend_block(enum kv_type type, const struct attend *a, const float *q,
-    const uint8_t *key, const uint8_t *v, size_t n, struct walk *w, float *out)
+    size_t nq, const uint8_t *key, const uint8_t *v, size_t n, struct walk *w,
+    float *out)
 {
 	const size_t row_k = kv_row_bytes(type, a->dim_k);
-	const size_t row_v = kv_row_bytes(type, a->dim_v);
-	_Alignas(64) float p[KEYS];
-	__m512 top = set(w->m), e[KEYS / 16];
-	float shrink;
-	size_t i;
+	_Alignas(64) float p[SHARED][KEYS];
+	__m512 top[SHARED], e[KEYS / 16], s[SHARED];
+	float shrink[SHARED];
+	size_t i, c;
 
+	for (c = 0; c < nq; c++)
+		top[c] = set(w[c].m);
 	for (i = 0; i < n; i += 16) {
-		__m512 s = scores16(type, a, q, key + i * row_k, n - i);
-
-		_mm512_store_ps(p + i, s);
-		top = _mm512_mask_max_ps(top, lanes(n - i), s, top);
+		scores16(type, a, q, nq, key + i * row_k, n - i, s);
+		for (c = 0; c < nq; c++) {
+			_mm512_store_ps(p[c] + i, s[c]);
+			top[c] = _mm512_mask_max_ps(top[c], lanes(n - i), s[c],
+			    top[c]);
+		}
 	}
-	top = set(_mm512_reduce_max_ps(top));
-	shrink = _mm512_cvtss_f32(exp16(_mm512_sub_ps(set(w->m), top)));
-	w->m = _mm512_cvtss_f32(top);
-	for (i = 0; i < KEYS; i += 16) {
-		__mmask16 k = lanes(n > i ? n - i : 0);
+	for (c = 0; c < nq; c++) {
+		top[c] = set(_mm512_reduce_max_ps(top[c]));
+		shrink[c] = _mm512_cvtss_f32(exp16(_mm512_sub_ps(set(w[c].m),
+		    top[c])));
+		w[c].m = _mm512_cvtss_f32(top[c]);
+		for (i = 0; i < KEYS; i += 16) {
+			__mmask16 k = lanes(n > i ? n - i : 0);
 
-		e[i / 16] = _mm512_maskz_mov_ps(k, exp16(_mm512_sub_ps(
-		    _mm512_maskz_loadu_ps(k, p + i), top)));
-		_mm512_store_ps(p + i, e[i / 16]);
+			e[i / 16] = _mm512_maskz_mov_ps(k, exp16(_mm512_sub_ps(
+			    _mm512_maskz_loadu_ps(k, p[c] + i), top[c])));
+			_mm512_store_ps(p[c] + i, e[i / 16]);
+		}
+		/* TREE(64) begins with TREE(32)'s lanes */
+		w[c].l = w[c].l * shrink[c] + tree32(
+		    _mm512_add_ps(e[0], e[2]), _mm512_add_ps(e[1], e[3]));
 	}
 	for (i = 0; i + 16 * WIDE <= a->dim_v; i += 16 * WIDE)
-		add_values(type, WIDE, v, row_v, i, p, n, shrink, out, 0xffff);
-	for (; i + 64 <= a->dim_v; i += 64)
-		add_values(type, 4, v, row_v, i, p, n, shrink, out, 0xffff);
+		add_values(type, WIDE, a, nq, v, i, (void *)p, n, shrink, out,
+		    0xffff);
 	for (; i < a->dim_v; i += 16)
-		add_values(type, 1, v, row_v, i, p, n, shrink, out,
+		add_values(type, 1, a, nq, v, i, (void *)p, n, shrink, out,
 		    lanes(a->dim_v - i));
-	/* TREE(64) begins with TREE(32)'s lanes */
-	w->l = w->l * shrink + tree32(_mm512_add_ps(e[0], e[2]),
-	    _mm512_add_ps(e[1], e[3]));
 }
 
 /* n cached rows of dim elements as floats */
@@ -410,7 +451,7 @@ attend_some(enum kv_type type, const struct attend *a, const float *q,
 {
 	const size_t row_k = kv_row_bytes(type, a->dim_k);
 	const size_t row_v = kv_row_bytes(type, a->dim_v);
-	const bool widen = type != KV_F32 && n_q > 1 &&
+	const bool widen = n_q > 1 &&
 	    MAX(a->dim_k, a->dim_v) <= WIDENED;
 	float keys[KEYS * WIDENED], values[KEYS * WIDENED];
 	struct walk w[QUERIES];
@@ -428,15 +469,20 @@ attend_some(enum kv_type type, const struct attend *a, const float *q,
 			widen_rows(type, k, n, a->dim_k, keys);
 			widen_rows(type, v, n, a->dim_v, values);
 		}
-		for (i = 0; i < n_q; i++) {
+		for (i = 0; widen && i + SHARED <= n_q; i += SHARED)
+			attend_block(KV_F32, a, q + i * a->dim_k, SHARED,
+			    (void *)keys, (void *)values, n, &w[i],
+			    out + i * a->dim_v);
+		for (; i < n_q; i++) {
 			const float *qi = q + i * a->dim_k;
 			float *to = out + i * a->dim_v;
 
 			if (widen)
-				attend_block(KV_F32, a, qi, (void *)keys,
+				attend_block(KV_F32, a, qi, 1, (void *)keys,
 				    (void *)values, n, &w[i], to);
 			else
-				attend_block(type, a, qi, k, v, n, &w[i], to);
+				attend_block(type, a, qi, 1, k, v, n, &w[i],
+				    to);
 		}
 	}
 	for (i = 0; i < n_q; i++, out += a->dim_v)
