@@ -470,20 +470,20 @@ attend_type(enum kv_type type, const struct attend *a)
 }
 
 static void
+attend_one(const struct attend *a)
+{
+	if (a->type == KV_F32)
+		attend_type(KV_F32, a);
+	else if (a->type == KV_F16)
+		attend_type(KV_F16, a);
+	else
+		attend_type(KV_Q8_0, a);
+}
+
+static void
 attend(const struct attend *a)
 {
-	struct attend one = *a;
-
-	for (; one.n_q > 0; one.n_q--) {
-		if (a->type == KV_F32)
-			attend_type(KV_F32, &one);
-		else if (a->type == KV_F16)
-			attend_type(KV_F16, &one);
-		else
-			attend_type(KV_Q8_0, &one);
-		one.q += one.dim_k;
-		one.out += one.dim_v;
-	}
+	attend_each(a, attend_one);
 }
 
 static void

@@ -15,7 +15,7 @@
 /* Keys in a block of attention. */
 #define KEYS 64
 /* Queries that walk along the keys together. */
-#define QUERIES 16
+#define QUERIES 32
 /* Elements of the longest rows of keys that are widened for several queries. */
 #define WIDENED 256
 /* Queries for which an element of a key or value in a register is used. */
@@ -443,71 +443,92 @@ widen_rows(enum kv_type type, const uint8_t *p, size_t n, size_t dim,
 			    cached(type, p, i, lanes(dim - i)));
 }
 
-/* Up to QUERIES queries: several share the work of widening keys and values,
-   exactly, to floats. */
+/* Columns c0..c1 of no more than QUERIES queries: several share the work of
+   widening keys and values, exactly, to floats. */
 KERNEL void
-attend_some(enum kv_type type, const struct attend *a, const float *q,
-    size_t n_q, float *out)
+attend_some(enum kv_type type, const struct attend *a, size_t c0, size_t c1)
 {
 	const size_t row_k = kv_row_bytes(type, a->dim_k);
 	const size_t row_v = kv_row_bytes(type, a->dim_v);
-	const bool widen = n_q > 1 &&
+	const bool widen = (c1 - c0) * a->n_q > 1 &&
 	    MAX(a->dim_k, a->dim_v) <= WIDENED;
 	float keys[KEYS * WIDENED], values[KEYS * WIDENED];
-	struct walk w[QUERIES];
-	size_t i, j, d;
+	struct walk w[QUERIES], *at;
+	size_t c, i, j, n;
 
-	for (i = 0; i < n_q; i++)
+	for (c = c0; c < c1; c++)
+		memset(a->out + c * a->out_stride, 0,
+		    a->n_q * a->dim_v * sizeof *a->out);
+	for (i = 0; i < QUERIES; i++)
 		w[i] = (struct walk){ -INFINITY, 0 };
-	memset(out, 0, n_q * a->dim_v * sizeof *out);
-	for (j = 0; j < a->n_keys; j += KEYS) {
+	for (j = 0; j < a->n_keys + c1 - 1; j += KEYS) {
 		const uint8_t *k = (const uint8_t *)a->k + j * row_k;
 		const uint8_t *v = (const uint8_t *)a->v + j * row_v;
-		size_t n = MIN(KEYS, a->n_keys - j);
 
 		if (widen) {
+			n = MIN(KEYS, a->n_keys + c1 - 1 - j);
 			widen_rows(type, k, n, a->dim_k, keys);
 			widen_rows(type, v, n, a->dim_v, values);
 		}
-		for (i = 0; widen && i + SHARED <= n_q; i += SHARED)
-			attend_block(KV_F32, a, q + i * a->dim_k, SHARED,
-			    (void *)keys, (void *)values, n, &w[i],
-			    out + i * a->dim_v);
-		for (; i < n_q; i++) {
-			const float *qi = q + i * a->dim_k;
-			float *to = out + i * a->dim_v;
+		for (c = c0, at = w; c < c1; c++, at += a->n_q) {
+			const float *q = a->q + c * a->q_stride;
+			float *out = a->out + c * a->out_stride;
 
-			if (widen)
-				attend_block(KV_F32, a, qi, 1, (void *)keys,
-				    (void *)values, n, &w[i], to);
-			else
-				attend_block(type, a, qi, 1, k, v, n, &w[i],
-				    to);
+			if (a->n_keys + c <= j)
+				continue;
+			n = MIN(KEYS, a->n_keys + c - j);
+			for (i = 0; widen && i + SHARED <= a->n_q; i += SHARED)
+				attend_block(KV_F32, a, q + i * a->dim_k,
+				    SHARED, (void *)keys, (void *)values, n,
+				    at + i, out + i * a->dim_v);
+			for (; widen && i < a->n_q; i++)
+				attend_block(KV_F32, a, q + i * a->dim_k, 1,
+				    (void *)keys, (void *)values, n, at + i,
+				    out + i * a->dim_v);
+			for (; i < a->n_q; i++)
+				attend_block(type, a, q + i * a->dim_k, 1, k,
+				    v, n, at + i, out + i * a->dim_v);
 		}
 	}
-	for (i = 0; i < n_q; i++, out += a->dim_v)
-		for (d = 0; d < a->dim_v; d += 16) {
-			__mmask16 k = lanes(a->dim_v - d);
+	for (c = c0, at = w; c < c1; c++)
+		for (i = 0; i < a->n_q; i++, at++) {
+			float *out = a->out + c * a->out_stride + i * a->dim_v;
 
-			_mm512_mask_storeu_ps(out + d, k, _mm512_div_ps(
-			    _mm512_maskz_loadu_ps(k, out + d), set(w[i].l)));
+			for (size_t d = 0; d < a->dim_v; d += 16) {
+				__mmask16 k = lanes(a->dim_v - d);
+
+				_mm512_mask_storeu_ps(out + d, k,
+				    _mm512_div_ps(_mm512_maskz_loadu_ps(k,
+				    out + d), set(at->l)));
+			}
 		}
 }
 
 static void
 attend(const struct attend *a)
 {
-	for (size_t i = 0; i < a->n_q; i += QUERIES) {
-		const float *q = a->q + i * a->dim_k;
-		float *out = a->out + i * a->dim_v;
-		size_t n = MIN(QUERIES, a->n_q - i);
+	const size_t cols = QUERIES / a->n_q;
+
+	if (cols == 0) {	/* more heads than are taken at once */
+		struct attend half = *a;
+
+		half.n_q = a->n_q / 2;
+		attend(&half);
+		half.q += half.n_q * a->dim_k;
+		half.out += half.n_q * a->dim_v;
+		half.n_q = a->n_q - half.n_q;
+		attend(&half);
+		return;
+	}
+	for (size_t c = 0; c < a->n_cols; c += cols) {
+		size_t end = MIN(c + cols, a->n_cols);
 
 		if (a->type == KV_F32)
-			attend_some(KV_F32, a, q, n, out);
+			attend_some(KV_F32, a, c, end);
 		else if (a->type == KV_F16)
-			attend_some(KV_F16, a, q, n, out);
+			attend_some(KV_F16, a, c, end);
 		else
-			attend_some(KV_Q8_0, a, q, n, out);
+			attend_some(KV_Q8_0, a, c, end);
 	}
 }
 

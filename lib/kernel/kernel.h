@@ -174,16 +174,40 @@ kv_row_bytes(enum kv_type type, size_t n)
 	    (n + 31) / 32 * KV_BLOCK_BYTES;
 }
 
-/* Query heads over the first n_keys >= 1 keys of the KV head that they share. */
+/*
+ * n_q query heads, which share a KV head, of n_cols columns: positions of one
+ * sequence, one after the other. Column c sees the first n_keys + c keys, at
+ * least one. Its queries begin at q + c * q_stride, its results at out + c *
+ * out_stride.
+ */
 struct attend {
 	enum kv_type type;
-	const float *q;			/* n_q x dim_k */
+	size_t n_cols, n_q, n_keys;
+	size_t dim_k, dim_v;
+	const float *q;			/* n_q x dim_k, for each column */
+	size_t q_stride;
 	const void *k, *v;		/* rows of dim_k and of dim_v elements,
 					   one after the other */
-	size_t dim_k, dim_v, n_keys, n_q;
 	float scale;
-	float *out;			/* n_q x dim_v */
+	float *out;			/* n_q x dim_v, for each column */
+	size_t out_stride;
 };
+
+/* The same, one query after the other. */
+static inline void
+attend_each(const struct attend *a, void (*attend_one)(const struct attend *))
+{
+	struct attend one = *a;
+	size_t c, i;
+
+	one.n_cols = one.n_q = 1;
+	for (c = 0; c < a->n_cols; c++, one.n_keys++)
+		for (i = 0; i < a->n_q; i++) {
+			one.q = a->q + c * a->q_stride + i * a->dim_k;
+			one.out = a->out + c * a->out_stride + i * a->dim_v;
+			attend_one(&one);
+		}
+}
 
 /* ---- the kernels of one instruction set ---- */
 

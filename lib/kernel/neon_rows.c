@@ -443,21 +443,21 @@ attend_type(const struct attend *a, enum kv_type type)
 		a->out[d] /= l;
 }
 
+static void
+attend_one(const struct attend *a)
+{
+	if (a->type == KV_F32)
+		attend_type(a, KV_F32);
+	else if (a->type == KV_F16)
+		attend_type(a, KV_F16);
+	else
+		attend_type(a, KV_Q8_0);
+}
+
 void
 neon_attend(const struct attend *a)
 {
-	struct attend one = *a;
-
-	for (; one.n_q > 0; one.n_q--) {
-		if (a->type == KV_F32)
-			attend_type(&one, KV_F32);
-		else if (a->type == KV_F16)
-			attend_type(&one, KV_F16);
-		else
-			attend_type(&one, KV_Q8_0);
-		one.q += one.dim_k;
-		one.out += one.dim_v;
-	}
+	attend_each(a, attend_one);
 }
 
 /* ---- row operations ---- */

@@ -615,13 +615,7 @@ attend_one(const struct attend *a)
 static void
 attend(const struct attend *a)
 {
-	struct attend one = *a;
-
-	for (; one.n_q > 0; one.n_q--) {
-		attend_one(&one);
-		one.q += one.dim_k;
-		one.out += one.dim_v;
-	}
+	attend_each(a, attend_one);
 }
 
 static void

@@ -306,49 +306,59 @@ rotate_cols(void *data, size_t lo, size_t hi)
 	}
 }
 
-/* Items are query heads of columns: column * n_head + head. Those that share a KV
-   head go together, if nothing is between them. */
+/* Some query heads that share a KV head, and columns: group * n_cols + column.
+   Columns that follow each other in a sequence go together. */
+struct heads {
+	struct pico_ctx *c;
+	uint32_t il;
+	size_t size;		/* of a group */
+};
+
 static void
 attend_heads(void *data, size_t lo, size_t hi)
 {
-	struct step *s = data;
-	struct pico_ctx *c = s->c;
+	struct heads *g = data;
+	struct pico_ctx *c = g->c;
 	const struct hparams *h = &c->m->h;
-	uint32_t n_head = h->n_head[s->il], n_kv = h->n_head_kv[s->il];
-	uint32_t share = n_head / n_kv;
-	float scale = 1 / sqrtf((float)h->head_k);
-	size_t i, n;
+	size_t n_head = h->n_head[g->il], share = n_head / h->n_head_kv[g->il];
+	size_t i, n, col, head;
 
 	for (i = lo; i < hi; i += n) {
-		size_t col = i / n_head;
-		uint32_t kv_head = (uint32_t)(i % n_head) / share;
-		struct attend a = {
+		col = i % c->n_cols;
+		head = i / c->n_cols * g->size;
+		for (n = 1; i + n < hi && col + n < c->n_cols &&
+		    c->seq[col + n] == c->seq[col] &&
+		    c->pos[col + n] == c->pos[col] + n; n++)
+			;
+		c->k->attend(&(struct attend){
 			.type = c->kv.type,
-			.q = c->q + i * h->head_k,
-			.k = kv_k(&c->kv, s->il, c->seq[col], kv_head),
-			.v = kv_v(&c->kv, s->il, c->seq[col], kv_head),
+			.n_cols = n, .n_q = g->size,
+			.n_keys = (size_t)c->pos[col] + 1,
 			.dim_k = h->head_k, .dim_v = h->head_v,
-			.n_keys = (size_t)c->pos[col] + 1, .scale = scale,
-			.out = c->att + i * h->head_v,
-		};
-
-		n = MIN(hi - i, share - i % share);
-		a.n_q = n;
-		c->k->attend(&a);
+			.q = c->q + (col * n_head + head) * h->head_k,
+			.q_stride = n_head * h->head_k,
+			.k = kv_k(&c->kv, g->il, c->seq[col],
+			    (uint32_t)(head / share)),
+			.v = kv_v(&c->kv, g->il, c->seq[col],
+			    (uint32_t)(head / share)),
+			.scale = 1 / sqrtf((float)h->head_k),
+			.out = c->att + (col * n_head + head) * h->head_v,
+			.out_stride = n_head * h->head_v,
+		});
 	}
 }
 
-/* Attention of all columns; split between KV heads, if there are enough. */
+/* Attention of all columns: all that share a KV head together, unless threads
+   would have nothing to do. */
 static void
 attend(struct pico_ctx *c, uint32_t il)
 {
-	const struct hparams *h = &c->m->h;
-	size_t n_head = h->n_head[il], n_kv = h->n_head_kv[il];
-	struct step s = { .c = c, .il = il };
+	size_t n_head = c->m->h.n_head[il], n_kv = c->m->h.n_head_kv[il];
+	struct heads g = { .c = c, .il = il, .size = n_head / n_kv };
 
-	pool_run(c->pool, c->n_cols * n_head,
-	    c->n_cols * n_kv >= 2 * pool_n(c->pool) ? n_head / n_kv : 1,
-	    attend_heads, &s);
+	if (c->n_cols * n_kv < 2 * pool_n(c->pool))
+		g.size = 1;
+	pool_run(c->pool, c->n_cols * (n_head / g.size), 1, attend_heads, &g);
 }
 
 /* gate = silu(gate) * up */

@@ -803,7 +803,8 @@ test_attend_case(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys)
 	double *want = new(dim_v, sizeof *want), *p = new(n_keys, sizeof *p);
 	double top = -INFINITY, sum = 0, e;
 	struct attend a = { .type = type, .q = q, .k = kk, .v = vv,
-	    .dim_k = dim_k, .dim_v = dim_v, .n_keys = n_keys, .n_q = 1,
+	    .dim_k = dim_k, .dim_v = dim_v, .n_keys = n_keys, .n_cols = 1,
+	    .n_q = 1,
 	    .scale = 1 / sqrtf((float)dim_k), .out = out };
 
 	fill(q, dim_k, 4);
@@ -960,7 +961,8 @@ test_same_bits(void)
 	static uint8_t w[7 * 256];
 	uint64_t h[3] = { HASH_START, HASH_START, HASH_START };
 	struct attend a = { .type = KV_F16, .q = x, .k = kv, .v = kv,
-	    .dim_k = DIM, .dim_v = DIM, .n_keys = KEYS, .n_q = 1,
+	    .dim_k = DIM, .dim_v = DIM, .n_keys = KEYS, .n_cols = 1,
+	    .n_q = 1,
 	    .scale = 0.125f, .out = y };
 
 	state = 1;

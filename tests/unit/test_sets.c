@@ -424,7 +424,7 @@ test_kv_store_q8(void)
 /* ---- attention ---- */
 
 /* Queries that share keys, at most: more than kernels take at once. */
-enum { QUERIES = 20 };
+enum { QUERIES = 45 };
 
 static bool
 same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
@@ -433,19 +433,24 @@ same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
 	size_t nk = n_keys * dim_k, nv = n_keys * dim_v;
 	size_t row_k = kv_row_bytes(type, dim_k);
 	size_t row_v = kv_row_bytes(type, dim_v);
-	size_t n_q = 1 + (size_t)mixed() % QUERIES;
-	struct fenced q = fenced(n_q * dim_k * sizeof(float));
+	/* some queries of some columns, or many of one */
+	size_t n_cols = MIN(n_keys, 1 + (size_t)mixed() % 5);
+	size_t n_q = 1 + (size_t)mixed() % (n_cols > 1 ? 9 : QUERIES);
+	size_t all = n_cols * n_q;
+	struct fenced q = fenced(all * dim_k * sizeof(float));
 	struct fenced kk = fenced(n_keys * row_k);
 	struct fenced vv = fenced(n_keys * row_v);
 	struct fenced tmp = fenced(MAX(nk, nv) * sizeof(float));
-	struct fenced out = fenced(n_q * dim_v * sizeof(float));
+	struct fenced out = fenced(all * dim_v * sizeof(float));
 	static float want[QUERIES * 512];
 	struct attend a = { .type = type, .q = q.p, .k = kk.p, .v = vv.p,
-	    .dim_k = dim_k, .dim_v = dim_v, .n_keys = n_keys, .n_q = n_q,
-	    .scale = 1 / sqrtf((float)dim_k), .out = want };
+	    .dim_k = dim_k, .dim_v = dim_v, .n_keys = n_keys + 1 - n_cols,
+	    .n_cols = n_cols, .n_q = n_q, .q_stride = n_q * dim_k,
+	    .scale = 1 / sqrtf((float)dim_k), .out = want,
+	    .out_stride = n_q * dim_v };
 	bool good;
 
-	fill(q.p, n_q * dim_k, v);
+	fill(q.p, all * dim_k, v);
 	fill(tmp.p, nk, v);
 	for (size_t j = 0; j < n_keys; j++)
 		def->kv_store(type, (float *)tmp.p + j * dim_k, dim_k,
@@ -457,7 +462,7 @@ same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
 	def->attend(&a);
 	a.out = out.p;
 	k->attend(&a);
-	good = same_all(want, out.p, n_q * dim_v);
+	good = same_all(want, out.p, all * dim_v);
 	unfence(&q);
 	unfence(&kk);
 	unfence(&vv);
