@@ -452,7 +452,7 @@ attend_some(enum kv_type type, const struct attend *a, size_t c0, size_t c1)
 	const size_t row_v = kv_row_bytes(type, a->dim_v);
 	const bool widen = (c1 - c0) * a->n_q > 1 &&
 	    MAX(a->dim_k, a->dim_v) <= WIDENED;
-	float keys[KEYS * WIDENED], values[KEYS * WIDENED];
+	_Alignas(64) float keys[KEYS * WIDENED], values[KEYS * WIDENED];
 	struct walk w[QUERIES], *at;
 	size_t c, i, j, n;
 

@@ -117,7 +117,7 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 
 	for (size_t r = 0; r < TILE; r++) {
 		const uint8_t *p = w + r * stride;
-		uint8_t part[8 * 34] = { 0 };
+		uint8_t part[8 * 34];
 		__m256 min8;
 
 		for (size_t i = 0; i < whole; i += 64)
@@ -125,6 +125,7 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 			    _MM_HINT_T0);
 		if (bytes < whole) {
 			memcpy(part, p, bytes);
+			memset(part + bytes, 0, sizeof part - bytes);
 			p = part;
 		}
 		UNROLL

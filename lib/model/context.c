@@ -29,6 +29,7 @@ struct buffer {
 	const char *what;
 };
 #define MAX_BUFFERS 32
+#define LINE 64		/* bytes of a cache line */
 
 /* The longest rows of any layer. */
 struct widths {
@@ -106,6 +107,7 @@ list_buffers(struct pico_ctx *c, const struct pico_model *m, struct buffer *b)
 	return i;
 }
 
+/* One piece of memory for all, in which each begins a cache line. */
 static int
 buffer_bytes(const struct pico_model *m, uint32_t chunk, uint32_t block,
     uint64_t *sum, struct pico_err *err)
@@ -115,10 +117,10 @@ buffer_bytes(const struct pico_model *m, uint32_t chunk, uint32_t block,
 	size_t i, n = list_buffers(&c, m, b);
 	uint64_t bytes;
 
-	*sum = 0;
+	*sum = LINE;
 	for (i = 0; i < n; i++)
 		if (!mul_u64(b[i].n, b[i].size, &bytes) ||
-		    !add_u64(*sum, bytes, sum))
+		    !add_u64(*sum, bytes, sum) || !add_u64(*sum, LINE, sum))
 			return fail(err, "%s: more than can be counted",
 			    b[i].what);
 	return 0;
@@ -315,13 +317,21 @@ take_buffers(struct pico_ctx *c, const struct pico_model *m,
 	struct widths w = widths(&m->h);
 	struct buffer b[MAX_BUFFERS];
 	size_t i, n = list_buffers(c, m, b);
+	uint64_t bytes;
+	uintptr_t at;
+	void *p;
 
+	if (buffer_bytes(m, c->chunk, c->block, &bytes, err) < 0)
+		return -1;
+	c->buffers = mem_new(1, bytes, "buffers", err);
+	if (c->buffers == NULL)
+		return -1;
+	at = (uintptr_t)c->buffers;
 	for (i = 0; i < n; i++) {
-		void *mem = mem_new(b[i].n, b[i].size, b[i].what, err);
-
-		if (mem == NULL)
-			return -1;
-		memcpy(b[i].p, &mem, sizeof mem);
+		at += LINE - 1 - (at + LINE - 1) % LINE;
+		p = (uint8_t *)c->buffers + (at - (uintptr_t)c->buffers);
+		memcpy(b[i].p, &p, sizeof p);
+		at += b[i].n * b[i].size;
 	}
 	c->att = c->gate;
 	c->q = c->up;
@@ -377,19 +387,11 @@ bad:
 void
 pico_ctx_free(struct pico_ctx *c)
 {
-	struct buffer b[MAX_BUFFERS];
-	size_t i, n;
-	void *mem;
-
 	if (c == NULL)
 		return;
 	resident_free(c->res);
 	pool_free(c->pool);
-	n = list_buffers(c, c->m, b);
-	for (i = 0; i < n; i++) {
-		memcpy(&mem, b[i].p, sizeof mem);
-		free(mem);
-	}
+	free(c->buffers);
 	if (c->kv.h != NULL)
 		kv_free(&c->kv);
 	free(c);

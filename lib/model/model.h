@@ -218,6 +218,7 @@ struct choice {
 struct pico_ctx {
 	const struct pico_model *m;
 	const struct kernels *k;
+	void *buffers;		/* all that follow */
 	struct pool *pool;
 	struct kv kv;
 	struct resident *res;		/* NULL: all weights are mapped */
