@@ -295,7 +295,8 @@ multiply_super(struct shape shape, int tiles, int n,
 
 		UNROLL
 		for (int k = 0; k < tiles; k++) {
-			__m512 v = acc[c].v[k][b % 8];
+			__m512 v = b < 8 ? _mm512_setzero_ps() :
+			    acc[c].v[k][b % 8];
 			__m512i i = isum[k][c], m = msum[k][c];
 
 			if (!shape.min)
@@ -343,7 +344,8 @@ multiply_small(struct shape shape, int tiles, int n,
 
 			UNROLL
 			for (int k = 0; k < tiles; k++) {
-				__m512 v = acc[c].v[k][i];
+				__m512 v = b == 0 ? _mm512_setzero_ps() :
+				    acc[c].v[k][i];
 
 				v = _mm512_fmadd_ps(
 				    _mm512_mul_ps(t[k]->d[i], da),
@@ -413,7 +415,10 @@ multiply_tiles(struct shape shape, int tiles, struct work *k,
 	size_t group = type->bytes * (256 / type->block);
 	size_t n_groups = (m->n_in + 255) / 256;
 
-	memset(k->acc, 0, (cols + WIDE - 1) / WIDE * WIDE * sizeof *k->acc);
+	/* accumulators that nothing comes to; others begin with their first */
+	if (m->n_in < (shape.super ? 8 * 256 : 256))
+		memset(k->acc, 0,
+		    (cols + WIDE - 1) / WIDE * WIDE * sizeof *k->acc);
 	for (size_t g = 0; g < n_groups; g += GROUPS) {
 		size_t n = MIN(GROUPS, n_groups - g);
 
