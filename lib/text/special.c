@@ -97,6 +97,8 @@ special_set_init(struct special_set *s, const struct pico_vocab *v,
 			continue;
 		s->v[s->n++] = (struct special){ .text = text, .id = id,
 		    .rstrip = rstrips(v, text),
+		    .frame = v->type[id] != PICO_TOK_USER ||
+		    pico_vocab_is_eog(v, id),
 		    .lstrip = mask && pico_str_is(text, "<mask>") };
 	}
 	qsort(s->v, s->n, sizeof *s->v, compare);
@@ -160,6 +162,7 @@ special_begin(struct special_scan *c, const struct special_set *s,
 {
 	c->set = s;
 	c->text = text;
+	c->content = NULL;
 	c->n = n;
 	c->pos = 0;
 	c->n_hit = c->next_hit = 0;
@@ -174,6 +177,24 @@ special_scan_free(struct special_scan *c)
 	free(c->taken);
 }
 
+/* The longest of those that `what` begins with which may stand at a byte. */
+static int32_t
+allowed(const struct special_scan *c, size_t at, int32_t what)
+{
+	const struct special *s;
+	size_t i;
+
+	for (; what >= 0 && c->content != NULL; what = s->shorter) {
+		s = &c->set->v[what];
+		for (i = 0; s->frame && i < s->text.n; i++)
+			if (c->content[at + i] != 0)
+				break;
+		if (!s->frame || i == s->text.n)
+			break;
+	}
+	return what;
+}
+
 /* Gathers the next cluster: the number of its entries, or -1. */
 static int64_t
 gather(struct special_scan *c, struct pico_err *err)
@@ -185,7 +206,8 @@ gather(struct special_scan *c, struct pico_err *err)
 	for (; c->pos < end; c->pos++) {
 		what = s->first[(unsigned char)c->text[c->pos]] ==
 		    s->first[(unsigned char)c->text[c->pos] + 1] ? -1 :
-		    longest(s, c->text + c->pos, c->n - c->pos);
+		    allowed(c, c->pos, longest(s, c->text + c->pos,
+		    c->n - c->pos));
 		if (what < 0)
 			continue;
 		if (mem_grow(&c->entry, &c->cap_entry, n + 1,
@@ -233,7 +255,8 @@ resolve(struct special_scan *c, size_t n, struct pico_err *err)
 					memset(c->taken + at, 1, len);
 					continue;
 				}
-				x->what = c->set->v[x->what].shorter;
+				x->what = allowed(c, x->start,
+				    c->set->v[x->what].shorter);
 				if (x->what < 0)
 					continue;
 			}

@@ -93,6 +93,7 @@ struct special {
 	int32_t id;
 	int32_t shorter;	/* the longest one that this one begins with */
 	bool lstrip, rstrip;	/* takes the white space before, after */
+	bool frame;		/* never made of content */
 };
 
 /* Sorted by text; those that begin with byte b are first[b]..first[b + 1]. */
@@ -111,6 +112,8 @@ struct special_hit {
 struct special_scan {
 	const struct special_set *set;
 	const char *text;
+	const uint8_t *content;	/* not 0: no frame; NULL: all is frame. To be
+				   set behind special_begin() */
 	size_t n;
 	size_t pos;		/* where to look next */
 	struct special_hit *hit;	/* those of the last cluster */

@@ -301,8 +301,9 @@ tokenize_raw(struct job *j, const char *p, size_t n, bool prefix)
 }
 
 int
-pico_tokenize(struct pico_tokenizer *t, const char *text, size_t n,
-    unsigned flags, struct pico_ids *out, struct pico_err *err)
+pico_tokenize_framed(struct pico_tokenizer *t, const char *text, size_t n,
+    const uint8_t *content, unsigned flags, struct pico_ids *out,
+    struct pico_err *err)
 {
 	const struct pico_special *s = &t->v->special;
 	struct job j = { .t = t, .text = text, .out = out, .err = err };
@@ -323,6 +324,7 @@ pico_tokenize(struct pico_tokenizer *t, const char *text, size_t n,
 		return -1;
 	special_begin(&t->scan, flags & PICO_PARSE_SPECIAL ? &t->all :
 	    &t->user, text, n);
+	t->scan.content = content;
 	while ((got = special_next(&t->scan, &hit, err)) > 0) {
 		if (tokenize_raw(&j, text + pos, hit.start - pos, prefix) < 0)
 			return -1;
@@ -335,6 +337,13 @@ pico_tokenize(struct pico_tokenizer *t, const char *text, size_t n,
 		return -1;
 	j.used = n;
 	return flags & PICO_ADD_EOS ? emit(&j, last) : 0;
+}
+
+int
+pico_tokenize(struct pico_tokenizer *t, const char *text, size_t n,
+    unsigned flags, struct pico_ids *out, struct pico_err *err)
+{
+	return pico_tokenize_framed(t, text, n, NULL, flags, out, err);
 }
 
 unsigned
