@@ -153,13 +153,11 @@ lex_number(struct parser *p)
 	struct token t = { .kind = T_INT, .at = p->pos };
 	size_t i = p->pos, n, exponent;
 	char buf[64];
-	int64_t v = 0;
+	int64_t v;
 	double f;
 
-	for (; i < p->s.n && is_digit(p->s.p[i]); i++)
-		if (__builtin_mul_overflow(v, 10, &v) ||
-		    __builtin_add_overflow(v, p->s.p[i] - '0', &v))
-			jinja_fail_at(p->j, t.at, "number too large");
+	while (i < p->s.n && is_digit(p->s.p[i]))
+		i++;
 	if (i + 1 < p->s.n && p->s.p[i] == '.' && is_digit(p->s.p[i + 1])) {
 		t.kind = T_FLOAT;
 		for (i++; i < p->s.n && is_digit(p->s.p[i]); )
@@ -177,17 +175,18 @@ lex_number(struct parser *p)
 				i++;
 		}
 	}
-	t.value = value_int(v);
 	n = i - p->pos;
-	if (t.kind == T_FLOAT) {
-		if (n >= sizeof buf)
-			jinja_fail_at(p->j, t.at, "number too long");
-		memcpy(buf, p->s.p + p->pos, n);
-		buf[n] = '\0';
-		if (pico_parse_real(buf, -HUGE_VAL, HUGE_VAL, &f, NULL) < 0)
-			jinja_fail_at(p->j, t.at, "number too large");
+	if (n >= sizeof buf)
+		jinja_fail_at(p->j, t.at, "number too long");
+	memcpy(buf, p->s.p + p->pos, n);
+	buf[n] = '\0';
+	if (t.kind == T_INT && pico_parse_int(buf, 0, INT64_MAX, &v, NULL) == 0)
+		t.value = value_int(v);
+	else if (t.kind == T_FLOAT && pico_parse_real(buf, -HUGE_VAL, HUGE_VAL,
+	    &f, NULL) == 0)
 		t.value = value_float(f);
-	}
+	else
+		jinja_fail_at(p->j, t.at, "number too large");
 	p->pos = i;
 	return t;
 }

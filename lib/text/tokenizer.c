@@ -35,6 +35,7 @@ struct job {
 	struct pico_tokenizer *t;
 	const char *text;
 	size_t used;		/* bytes of text up to the last token */
+	bool framed;		/* some of it is content */
 	struct pico_ids *out;
 	struct pico_err *err;
 };
@@ -68,6 +69,18 @@ emit(struct job *j, int32_t id)
 	return 0;
 }
 
+/* Whether merging may give a token. Where frame and content are told apart,
+   special tokens of the frame are found before; what merges into another one
+   holds content. */
+static bool
+allowed(const struct job *j, int32_t id)
+{
+	const struct pico_vocab *v = j->t->v;
+
+	return !j->framed || (v->type[id] != PICO_TOK_CONTROL &&
+	    v->type[id] != PICO_TOK_UNKNOWN && !pico_vocab_is_eog(v, id));
+}
+
 /* ---- VOCAB_SPM ---- */
 
 /* The symbol's token, else those of its bytes; moves `used` on over `len`
@@ -78,8 +91,11 @@ emit_spm(struct job *j, const struct symbol *s, size_t *norm)
 	struct pico_tokenizer *t = j->t;
 	const char *p = t->bpe.text + s->at;
 	int32_t id = s->id >= 0 ? s->id : index_find(&t->index, p, s->len);
-	size_t i, step = id >= 0 ? s->len : 1;
+	size_t i, step;
 
+	if (id >= 0 && !allowed(j, id))
+		id = -1;
+	step = id >= 0 ? s->len : 1;
 	for (i = 0; i < s->len; i += step) {
 		int32_t one = id >= 0 ? id : t->byte_id[(unsigned char)p[i]];
 
@@ -211,7 +227,7 @@ emit_bpe(struct job *j, const struct symbol *s, size_t n_text, size_t *at)
 	const char *p = t->bpe.text + s->at;
 	size_t i;
 
-	if (s->id >= 0 && s->id < t->v->n) {
+	if (s->id >= 0 && s->id < t->v->n && allowed(j, s->id)) {
 		advance(j, n_text, at, s->at + s->len);
 		return emit(j, s->id);
 	}
@@ -246,7 +262,7 @@ tokenize_piece(struct job *j, const uint32_t *cp, size_t n, size_t n_text)
 	}
 	if ((t->v->pre->flags & PRE_IGNORE_MERGES) != 0) {
 		id = whole_piece(t, b);
-		if (id >= 0 && id < t->v->n) {
+		if (id >= 0 && id < t->v->n && allowed(j, id)) {
 			advance(j, n_text, &at, b->n_text);
 			return emit(j, id);
 		}
@@ -306,7 +322,8 @@ pico_tokenize_framed(struct pico_tokenizer *t, const char *text, size_t n,
     struct pico_err *err)
 {
 	const struct pico_special *s = &t->v->special;
-	struct job j = { .t = t, .text = text, .out = out, .err = err };
+	struct job j = { .t = t, .text = text, .framed = content != NULL,
+	    .out = out, .err = err };
 	bool prefix = s->add_space_prefix && !(flags & PICO_CONTINUED);
 	int32_t last = s->add_sep && !s->add_eos ? s->sep : s->eos;
 	struct special_hit hit;
