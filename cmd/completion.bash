@@ -10,9 +10,11 @@ _pico() {
 		    sed -n 's/^ \{2,6\}\(-[^ ,]*\),\{0,1\}\( --[^ ]*\)\{0,1\}.*/\1\2/p')
 	elif [[ $3 == --kv-type ]]; then
 		words='f16 f32'
+	elif [[ $3 == --template ]]; then
+		words=$(pico-chat --template help 2>/dev/null)
 	fi
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
 }
 
 complete -o default -F _pico pico-inspect pico-tokenize pico-detokenize \
-    pico-forward pico-sample pico-generate
+    pico-forward pico-sample pico-generate pico-chat
