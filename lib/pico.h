@@ -823,6 +823,9 @@ int pico_gen_add(struct pico_gen *g, const int32_t *ids, size_t n, bool echo,
     struct pico_err *err);
 /* Adds an empty sequence in place of a prompt that was no good. */
 int pico_gen_skip(struct pico_gen *g, struct pico_err *err);
+/* Ends the sequences that are being computed, as if each had reached its limit
+   of tokens; what they have is output, and a session goes on from there. */
+int pico_gen_stop(struct pico_gen *g, struct pico_err *err);
 /* One pass over what there is to compute, and its output. */
 int pico_gen_step(struct pico_gen *g, struct pico_err *err);
 const struct pico_gen_stats *pico_gen_stats(const struct pico_gen *g);
