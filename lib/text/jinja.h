@@ -22,7 +22,8 @@
 #define JINJA_MEMORY (256u << 20)	/* bytes in the arena */
 #define JINJA_OUTPUT (64u << 20)	/* bytes of text */
 #define JINJA_STEPS 10000000u		/* parts of the tree evaluated */
-#define JINJA_DEPTH 150			/* calls inside calls, here */
+#define JINJA_DEPTH 100			/* calls inside calls, here; some 600 bytes of
+					   stack each */
 #define JINJA_RANGE 100000		/* items of a range() */
 
 /* Where a byte came from. */

@@ -140,7 +140,7 @@ number(struct reader *r)
 {
 	size_t from = r->pos, n;
 	bool whole = true;
-	char buf[400];
+	char buf[64];
 	int64_t i;
 	double f;
 
