@@ -50,6 +50,7 @@ start(struct jinja *j, void *data)
 	size_t i;
 
 	jinja_parse(j, job->a.p, job->a.n);
+	j->running = false;
 	v = value_list(j, &job->c->messages);
 	jinja_set(j, STR("messages"), v);
 	for (i = 0; i < COUNT(empty); i++)

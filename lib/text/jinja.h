@@ -165,7 +165,7 @@ struct jinja {
 	const char *text;
 	size_t n_text;
 	uint32_t at;		/* where in it we are, for messages */
-	bool running;		/* at counts */
+	bool running;		/* parsing, too: at counts */
 	struct node *tree;
 	/* the run */
 	struct scope globals;

@@ -342,6 +342,7 @@ advance(struct parser *p)
 	do
 		p->t = p->inside == T_DATA ? lex_outside(p) : lex_inside(p);
 	while (p->t.kind == T_DATA && p->t.text.n == 0);
+	p->j->at = (uint32_t)p->t.at;
 }
 
 /* ---- what the current token is ---- */
@@ -684,8 +685,9 @@ parse_suffix(struct parser *p, bool filters)
 {
 	struct node *n;
 
-	if (take_op(p, '(')) {
+	if (is_op(p, '(')) {
 		n = node(p, N_CALL);
+		advance(p);
 		n->a = parse_arguments(p);
 		return n;
 	}
@@ -1070,6 +1072,7 @@ jinja_parse(struct jinja *j, const char *text, size_t n)
 	k -= k > 0 && copy[k - 1] == '\n';
 	j->text = copy;
 	j->n_text = k;
+	j->running = true;
 	p.s = str_of(copy, k);
 	advance(&p);
 	j->tree = parse_body(&p, NULL);
