@@ -128,19 +128,21 @@ jinja_enter(struct jinja *j)
 /* ---- names ---- */
 
 static struct var *
-find_here(const struct scope *s, struct str name)
+find_here(struct jinja *j, const struct scope *s, struct str name)
 {
 	struct var *v = s->vars;
+	uint64_t n = 0;
 
-	while (v != NULL && !str_equal(v->name, name))
+	for (; v != NULL && !str_equal(v->name, name); n++)
 		v = v->next;
+	jinja_charge(j, n / 8);
 	return v;
 }
 
 static void
 set_here(struct jinja *j, struct scope *s, struct str name, struct value value)
 {
-	struct var *v = find_here(s, name);
+	struct var *v = find_here(j, s, name);
 
 	if (v == NULL) {
 		v = jinja_alloc(j, 1, sizeof *v);
@@ -167,13 +169,13 @@ inner(struct jinja *j, struct scope *outer)
 }
 
 static struct value
-look_up(const struct scope *s, struct str name)
+look_up(struct jinja *j, const struct scope *s, struct str name)
 {
 	const struct function *f;
 	const struct var *v;
 
 	for (; s != NULL; s = s->parent)
-		if ((v = find_here(s, name)) != NULL)
+		if ((v = find_here(j, s, name)) != NULL)
 			return v->value;
 	f = global_find(name);
 	return f == NULL ? value_undefined(name) :
@@ -521,7 +523,7 @@ eval(struct jinja *j, struct scope *s, const struct node *n)
 	jinja_charge(j, 1);
 	switch (n->kind) {
 	case N_CONST: v = n->value; break;
-	case N_NAME: v = look_up(s, n->name); break;
+	case N_NAME: v = look_up(j, s, n->name); break;
 	case N_LIST: case N_TUPLE: v = eval_list(j, s, n); break;
 	case N_MAP: v = eval_map(j, s, n); break;
 	case N_COND: v = eval_condition(j, s, n); break;
@@ -554,7 +556,7 @@ assign(struct jinja *j, struct scope *s, const struct node *target,
 		set_here(j, s, target->name, v);
 		return;
 	}
-	space = look_up(s, target->name);
+	space = look_up(j, s, target->name);
 	if (space.kind != V_NAMESPACE)
 		jinja_fail_at(j, target->at, "'%s' is not a namespace",
 		    show(target->name.p, target->name.n));

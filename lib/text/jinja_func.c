@@ -150,7 +150,7 @@ strippable(struct jinja *j, struct str s, size_t i, const struct str *set,
 	if (set == NULL)
 		return str_is_space(s, i, len);
 	*len = str_char(s, i);
-	jinja_charge(j, set->n / 64);
+	jinja_charge(j, set->n / 8);
 	for (k = 0; k < set->n; k += n) {
 		n = str_char(*set, k);
 		if (str_equal(str_part(*set, k, k + n),
@@ -160,24 +160,35 @@ strippable(struct jinja *j, struct str s, size_t i, const struct str *set,
 	return false;
 }
 
+/* Where the character before byte `to` begins. */
+static size_t
+before(struct str s, size_t from, size_t to)
+{
+	size_t i = to - 1, k;
+
+	for (k = i; k > from && to - k < 4 && ((unsigned char)s.p[k] & 0xc0) ==
+	    0x80; )
+		k--;
+	return k + str_char(s, k) == to ? k : i;
+}
+
 static struct str
 strip(struct jinja *j, struct str s, const struct value *chars, bool left,
     bool right)
 {
 	const struct str *set = NULL;
-	size_t from = 0, to, i, len;
+	size_t from = 0, to = s.n, i, len;
 
-	jinja_charge(j, s.n / 64);
 	if (given(chars) && chars->kind != V_NONE) {
 		(void)want_string(j, chars);
 		set = &chars->s;
 	}
-	while (left && from < s.n && strippable(j, s, from, set, &len))
+	while (left && from < to && strippable(j, s, from, set, &len))
 		from += len;
-	to = right ? from : s.n;
-	for (i = from; right && i < s.n; i += len)
-		if (!strippable(j, s, i, set, &len))
-			to = i + len;
+	while (right && to > from && strippable(j, s,
+	    (i = before(s, from, to)), set, &len))
+		to = i;
+	jinja_charge(j, (from + s.n - to) / 16);
 	return str_part(s, from, to);
 }
 
@@ -251,7 +262,7 @@ do_split(struct jinja *j, struct value *arg)
 	struct list *l;
 	struct value v;
 
-	jinja_charge(j, arg->s.n / 64);
+	jinja_charge(j, arg->s.n / 16);
 	if (!given(&arg[1]) || arg[1].kind == V_NONE)
 		return split_words(j, arg->s, count);
 	by = want_string(j, &arg[1]);
@@ -473,6 +484,7 @@ do_from_json(struct jinja *j, struct value *arg)
 	enum mark mark = MARK_FRAME;
 	size_t i;
 
+	jinja_charge(j, s.n / 16);
 	for (i = 0; s.mark != NULL && i < s.n; i++)
 		mark = MAX(mark, s.mark[i]);
 	return json_parse(j, s, mark, "the string");

@@ -41,7 +41,7 @@ str_length(struct jinja *j, struct str s)
 {
 	size_t i, n = 0;
 
-	jinja_charge(j, s.n / 64);
+	jinja_charge(j, s.n / 16);
 	for (i = 0; i < s.n; i += str_char(s, i))
 		n++;
 	return n;
@@ -68,7 +68,7 @@ str_find(struct jinja *j, struct str s, struct str what, size_t from)
 		    (size_t)(end - p) - what.n + 1);
 
 		jinja_charge(j, (uint64_t)((next != NULL ? next : end) - p +
-		    (ptrdiff_t)what.n) / 64);
+		    (ptrdiff_t)what.n) / 64 + 1);
 		if (next == NULL)
 			break;
 		p = next;
@@ -133,6 +133,7 @@ out_take(struct jinja *j, size_t from)
 	char *p = jinja_alloc(j, n, 1);
 	uint8_t *mark = NULL;
 
+	jinja_charge(j, n / 32);
 	for (i = 0; i < n && j->out.mark[from + i] == MARK_FRAME; )
 		i++;
 	if (n > 0)
@@ -225,7 +226,6 @@ map_find(struct jinja *j, const struct dict *m, struct value key)
 {
 	size_t i;
 
-	jinja_charge(j, m->n / 16);
 	for (i = 0; i < m->n; i++)
 		if (value_equal(j, &m->v[i].key, &key))
 			return &m->v[i].value;
@@ -339,6 +339,7 @@ value_equal(struct jinja *j, const struct value *a, const struct value *b)
 {
 	bool equal = false;
 
+	jinja_charge(j, 1);
 	if (is_number(a) && is_number(b))
 		return compare_numbers(a, b) == 0;
 	if (a->kind != b->kind)
@@ -393,7 +394,6 @@ value_in(struct jinja *j, const struct value *a, const struct value *b)
 		return str_find(j, b->s, a->s, 0) != SIZE_MAX;
 	}
 	items = value_items(j, b);
-	jinja_charge(j, items->n / 16);
 	for (i = 0; i < items->n; i++)
 		if (value_equal(j, a, &items->v[i]))
 			return true;
@@ -733,6 +733,7 @@ repr_string(struct jinja *j, struct str s)
 	size_t i, len;
 	uint32_t cp;
 
+	jinja_charge(j, s.n / 8);
 	out_put(j, str_of(&quote, 1));
 	for (i = 0; i < s.n; i += len) {
 		len = str_char(s, i);
@@ -800,6 +801,7 @@ json_string(struct jinja *j, struct str s, bool ascii)
 	char buf[16];
 	uint32_t cp;
 
+	jinja_charge(j, s.n / 8);
 	out_text(j, "\"");
 	for (i = from = 0; i < s.n; i += len) {
 		len = str_char(s, i);

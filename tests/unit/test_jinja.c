@@ -341,6 +341,12 @@ test_limits(void)
 		{ "{% set n = namespace(s='aaaaaaaaaa') %}"
 		    "{% for i in range(99) %}{% set n.s = n.s + n.s %}"
 		    "{% endfor %}", "bytes" },
+		{ "{% set n = namespace(a=[1], b=[1]) %}"
+		    "{% for i in range(50) %}{% set n.a = [n.a, n.a] %}"
+		    "{% set n.b = [n.b, n.b] %}{% endfor %}{{ n.a == n.b }}",
+		    "steps" },
+		{ "{% set s = 'ab' * 999999 %}{% for i in range(100000) %}"
+		    "{% set _ = s.rstrip(s) %}{% endfor %}", "steps" },
 		{ "{{ 'a' * 999999999999 }}", "more than" },
 		{ "{{ [1] * 999999999999 }}", "more than" },
 		{ "{{ range(1000000) }}", "range of more than" },
