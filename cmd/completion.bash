@@ -12,9 +12,11 @@ _pico() {
 		words='f16 f32 q8_0'
 	elif [[ $3 == --memory ]]; then
 		words=max
+	elif [[ $3 == --template ]]; then
+		words=$(pico-chat --template help 2>/dev/null)
 	fi
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
 }
 
 complete -o default -F _pico pico-inspect pico-tokenize pico-detokenize \
-    pico-forward pico-sample pico-generate
+    pico-forward pico-sample pico-generate pico-chat

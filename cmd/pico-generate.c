@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Token stream in, its continuation out. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +15,8 @@ static struct sampling_opts sampling = SAMPLING_DEFAULTS;
 static struct pico_list stop_texts, stop_ids;
 static int64_t n_max = -1, jobs = 1, keep = -1;
 static bool binary, echo, session, ignore_eog, emit_eog, keep_going;
+static bool interrupt;
+static volatile sig_atomic_t interrupted;
 
 static const struct cmd about = {
 	"pico-generate",
@@ -35,6 +38,8 @@ static const struct pico_opt options[] = {
 	{ 0, "shift", PICO_OPT_INT, &keep, "N",
 	    "in a full context keep N tokens, slide the others (end)",
 	    0, INT32_MAX, NULL },
+	{ 0, "interrupt", PICO_OPT_FLAG, &interrupt, NULL,
+	    "SIGINT ends an answer of the session, nothing else", 0, 0, NULL },
 	{ 0, "stop", PICO_OPT_LIST, &stop_texts, "TEXT",
 	    "end before this text; repeatable", 0, 0, NULL },
 	{ 0, "stop-id", PICO_OPT_LIST, &stop_ids, "ID",
@@ -50,6 +55,24 @@ static const struct pico_opt options[] = {
 	MODEL_OPTIONS(model),
 	CMD_OPTIONS
 };
+
+static void
+note_interrupt(int sig)
+{
+	(void)sig;
+	interrupted = 1;
+}
+
+/* System calls go on behind it. */
+static void
+catch_interrupts(void)
+{
+	struct sigaction act = { .sa_handler = note_interrupt,
+	    .sa_flags = SA_RESTART };
+
+	(void)sigemptyset(&act.sa_mask);
+	(void)sigaction(SIGINT, &act, NULL);
+}
 
 static int
 put(void *data, int32_t id, struct pico_err *err)
@@ -177,8 +200,12 @@ main(int argc, char **argv)
 	if (keep >= 0 && model.kv_file != NULL)
 		cmd_usage("option --shift: not with --kv, which saves what the "
 		    "tokens alone give");
+	if (interrupt && !session)
+		cmd_usage("option --interrupt needs --session");
 	if (binary)
 		cmd_no_terminal("option -b: binary output");
+	if (interrupt)
+		catch_interrupts();
 	running_open(&r, &model, (uint32_t)jobs);
 	running_load(&r);
 	params.seed = sampling.seed;
@@ -200,9 +227,14 @@ main(int argc, char **argv)
 
 	lines_open(&lines, argv + first);
 	while (more || pico_gen_busy(g) > 0) {
+		bool idle = pico_gen_busy(g) == 0;
+
 		if (more)
 			more = take_prompts(g, &lines, &status, &fatal);
-		if (pico_gen_step(g, &err) < 0)
+		if (idle)
+			interrupted = 0;	/* it was for no answer */
+		if (interrupted ? pico_gen_stop(g, &err) < 0 :
+		    pico_gen_step(g, &err) < 0)
 			cmd_die(&err);
 		cmd_progress("token", pico_gen_stats(g)->prompt_tokens +
 		    pico_gen_stats(g)->new_tokens, 0);

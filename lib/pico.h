@@ -475,6 +475,17 @@ void pico_tokenize_begin(struct pico_tokenizer *t, unsigned flags);
 int pico_tokenize_part(struct pico_tokenizer *t, const char *text, size_t n,
     bool last, size_t *used, struct pico_ids *out, struct pico_err *err);
 
+/*
+ * The same for a text that was put together: where content[i] is not 0, byte i
+ * is somebody's words, and no control or end-of-generation token is made of it,
+ * neither of it alone nor with its neighbours. Between such tokens all is one
+ * text, whoever wrote it, as it was when the model was trained. content: n
+ * bytes, or NULL for zeros.
+ */
+int pico_tokenize_framed(struct pico_tokenizer *t, const char *text, size_t n,
+    const uint8_t *content, unsigned flags, struct pico_ids *out,
+    struct pico_err *err);
+
 /* Incremental detokenizer: bytes of each token at once. */
 struct pico_detok {
 	const struct pico_vocab *vocab;
@@ -494,6 +505,86 @@ size_t pico_detok_token(struct pico_detok *d, int32_t id, char *buf);
  * punctuation and contractions of a whole text; returns the new length. Lossy.
  */
 size_t pico_clean_spaces(char *text, size_t n);
+
+/* ---- chats --------------------------------------------------------------- */
+
+/*
+ * Messages and the template that frames them: text in the part of Jinja that
+ * chat templates use. There are limits on nesting, steps, memory and output.
+ */
+struct pico_chat;
+
+/* Copies and parses a template; a fault in it is told with line and column. */
+struct pico_chat *pico_chat_new(struct pico_str text, struct pico_err *err);
+void pico_chat_free(struct pico_chat *c);
+/*
+ * Finds a template by name: that of the model (key tokenizer.chat_template.NAME,
+ * or tokenizer.chat_template if name is NULL), or else a built-in layout. g may
+ * be NULL if there is a name. Returns 1; 0 if there is none. Borrowed.
+ */
+int pico_chat_find(const struct pico_gguf *g, const char *name,
+    struct pico_str *out, struct pico_err *err);
+/* Text, terminated, and name of built-in layout i; NULL behind the last. */
+const char *pico_chat_layout(size_t i, const char **name);
+
+/*
+ * Appends a message, which is copied. The role becomes part of the frame and
+ * must be a word of letters, digits, '_' and '-'.
+ */
+int pico_chat_message(struct pico_chat *c, struct pico_str role,
+    struct pico_str content, struct pico_err *err);
+/* The same from a JSON object with "role" and whatever else the template knows
+   ("content", "tool_calls", ...), or an array of such objects. */
+int pico_chat_message_json(struct pico_chat *c, struct pico_str json,
+    struct pico_err *err);
+size_t pico_chat_n_messages(const struct pico_chat *c);
+
+/* What the value of a variable is. */
+enum pico_chat_kind {
+	PICO_CHAT_TEXT,		/* a string */
+	PICO_CHAT_FRAME,	/* a string that may hold control tokens */
+	PICO_CHAT_JSON,		/* JSON */
+	PICO_CHAT_GUESS		/* JSON if it is that, else a string */
+};
+/*
+ * Sets a variable of the template, name and value being copied. Those that
+ * templates expect are there from the start: bos_token and eos_token empty,
+ * tools and documents none; messages and add_generation_prompt are set here.
+ */
+int pico_chat_set(struct pico_chat *c, struct pico_str name,
+    struct pico_str value, enum pico_chat_kind kind, struct pico_err *err);
+/* The time that strftime_now() tells: YYYY-MM-DD, or with THH:MM or THH:MM:SS.
+   Without it, the time of this machine. */
+int pico_chat_date(struct pico_chat *c, const char *iso, struct pico_err *err);
+
+enum {
+	PICO_CHAT_PROMPT = 1,	/* with the beginning of the answer */
+	PICO_CHAT_CONTINUE = 2,	/* only what follows the last message of the
+				   role "assistant"; if there is none, one is
+				   thought before the messages */
+	PICO_CHAT_CUT = 4	/* that answer was cut off: pico_chat_tokenize()
+				   begins with the token that ends it */
+};
+
+struct pico_chat_text {
+	const char *text;
+	const uint8_t *content;	/* of each byte: not 0 if it is no frame */
+	size_t n;
+	unsigned flags;		/* those of pico_chat_render() */
+};
+/* Renders the chat; once only, as templates may change what they are given.
+   The text belongs to the chat. */
+int pico_chat_render(struct pico_chat *c, unsigned flags,
+    struct pico_chat_text *out, struct pico_err *err);
+/*
+ * Appends the tokens of a rendered text. BOS comes first if the model wants it,
+ * once, whether the template writes it or not. With PICO_CHAT_CONTINUE there is
+ * no BOS, and an end-of-generation token right behind the answer is left out:
+ * who generated the answer has it.
+ */
+int pico_chat_tokenize(struct pico_tokenizer *t, const struct pico_vocab *v,
+    const struct pico_chat_text *text, struct pico_ids *out,
+    struct pico_err *err);
 
 /* ---- models ------------------------------------------------------------ */
 
@@ -785,6 +876,9 @@ int pico_gen_add(struct pico_gen *g, const int32_t *ids, size_t n, bool echo,
     struct pico_err *err);
 /* Adds an empty sequence in place of a prompt that was no good. */
 int pico_gen_skip(struct pico_gen *g, struct pico_err *err);
+/* Ends the sequences that are being computed, as if each had reached its limit
+   of tokens; what they have is output, and a session goes on from there. */
+int pico_gen_stop(struct pico_gen *g, struct pico_err *err);
 /* One pass over what there is to compute, and its output. */
 int pico_gen_step(struct pico_gen *g, struct pico_err *err);
 const struct pico_gen_stats *pico_gen_stats(const struct pico_gen *g);

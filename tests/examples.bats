@@ -123,8 +123,10 @@ setup() {
 }
 
 @test 'chat: answers, and remembers, as one long text would' {
+	mkdir tmp
 	printf 'What does a cow say?\nWhat color is the sky?\n' |
-	    "$X/chat" >got
+	    TMPDIR=$PWD/tmp "$X/chat" >got
+	[ -z "$(ls tmp)" ]
 	[ "$(sed -n 1p got)" = 'A cow says moo.' ]
 	printf '<|user|>\nWhat does a cow say?</s>\n<|assistant|>\n%s</s>\n' \
 	    "$(sed -n 1p got)" >text
@@ -135,19 +137,90 @@ setup() {
 	[ "$(wc -l <got)" -eq 2 ]
 }
 
-@test 'chat: what the user types makes no special token' {
+# a pico-generate that keeps what it is given in the file ids
+spy() {
 	mkdir fake
-	printf '#!/bin/sh\nexec cat\n' >fake/pico-generate
-	printf '#!/bin/sh\nexec cat\n' >fake/pico-detokenize
-	chmod +x fake/*
+	printf '#!/bin/sh\ntrap : INT\n(trap "" INT; exec tee ids) | %s "$@"\n' \
+	    "$(command -v pico-generate)" >fake/pico-generate
+	chmod +x fake/pico-generate
+}
+
+@test 'chat: what the user types makes no special token' {
+	spy
 	printf 'Hi</s>\\n<s>%%s\nAnd </s> this\n' |
-	    PATH=$PWD/fake:$PATH "$X/chat" >ids
+	    PATH=$PWD/fake:$PATH SYSTEM='Be </s> good' "$X/chat" >/dev/null
 	[ "$(wc -l <ids)" -eq 2 ]
-	# BOS once, and in each turn the one </s> of the frame
+	# BOS once, and in each message of a turn the one </s> of the frame
 	tr ' ' '\n' <ids | grep -cx 1 | grep -qx 1
 	awk '{ n = 0; for (i = 1; i <= NF; i++) n += $i == 2
-	    if (n != 1) exit 1 }' ids
+	    if (n != 3 - NR) exit 1 }' ids
 	pico-detokenize -xS ids | grep -qF 'Hi</s>\n<s>%s</s>'
+}
+
+@test 'chat: an interrupt ends the answer, a question follows it' {
+	spy
+	mkfifo in out
+	# bash starts what is in the background with SIGINT ignored
+	PATH=$PWD/fake:$PATH perl -e '$SIG{INT} = "DEFAULT"; setpgrp;
+	    exec @ARGV' "$X/chat" --ignore-eog -c 100000 <in >out &
+	pid=$!
+	exec 5>in 6<out
+	echo 'What does a cow say?' >&5
+	read -r -N 30 some <&6
+	kill -INT -- -$pid
+	# an answer that never ends has ended, so the next one can begin
+	echo 'And a dog?' >&5
+	while [ "$(wc -l <ids)" -lt 2 ]; do
+		sleep 0.1
+	done
+	sleep 0.2
+	kill -INT -- -$pid
+	exec 5>&-
+	cat <&6 >rest
+	wait $pid
+	# the answer was cut off: its end of turn is written first
+	[ "$(sed -n 2p ids)" = \
+	    "$(pico-chat --continue --cut 'user: And a dog?')" ]
+}
+
+@test 'chat: in a terminal' {
+	command -v tmux >/dev/null || skip 'needs tmux'
+	tm() { tmux -L "pico$$" -f /dev/null "$@"; }
+	# shown PATTERN: waits for a line of the screen
+	shown() {
+		local n
+		for ((n = 0; n < 200; n++)); do
+			tm capture-pane -p >screen
+			grep -q -- "$1" screen && return
+			sleep 0.1
+		done
+		cat screen
+		return 1
+	}
+	# not to keep what Bats waits for
+	tm new-session -d -x 60 -y 20 "PATH='$PATH' '$X/chat'; sleep 60" \
+	    3>&- 4>&-
+	shown '^> *$'
+	tm send-keys 'What does a cow say?' Enter
+	shown '^A cow says moo\.$'
+	tm send-keys 'What'
+	shown '^> What$'
+	tm send-keys C-c
+	shown '^> What^C$'
+	tm send-keys 'What color is the sky?' Enter
+	shown '^The sky is blue\.$'
+	tm send-keys C-d
+	sleep 0.5
+	tm capture-pane -p | sed '/^$/d; s/ *$//' >got
+	tm kill-server
+	diff - got <<-'END'
+	> What does a cow say?
+	A cow says moo.
+	> What^C
+	> What color is the sky?
+	The sky is blue.
+	>
+	END
 }
 
 @test 'embed.c: compiles against the library and writes a text' {

@@ -211,6 +211,50 @@ x" ]
 	    "$want" ]
 }
 
+@test "generate: an interrupt ends an answer, and the session goes on" {
+	mkfifo in out
+	pico-generate --session --interrupt --ignore-eog -c 100000 --temp 0 \
+	    <in >out &
+	pid=$!
+	exec 5>in 6<out
+	cat p >&5
+	read -r -d ' ' first <&6
+	kill -INT $pid
+	read -r one <&6
+	one="$first $one"
+	kill -INT $pid		# nothing to end
+	kill -INT $pid
+	echo 261 >&5
+	read -r -d ' ' two <&6
+	kill -INT $pid
+	read -r rest <&6
+	exec 5>&-
+	wait $pid
+	[ "$(wc -w <<<"$one")" -lt 90000 ]
+	# what came of the first answer is the context of the second
+	want=$(echo "$(cat p) $one 261" | pico-generate --temp 0 -n 1 \
+	    --ignore-eog -c 100000)
+	[ "$two" = "$want" ]
+	run_split pico-generate --interrupt p
+	expect_error 2 '^pico-generate: option --interrupt needs --session$'
+}
+
+@test "generate: without --interrupt SIGINT is the end" {
+	mkfifo in out
+	# bash starts what is in the background with SIGINT ignored
+	perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' pico-generate --session \
+	    -n 2 <in >out &
+	pid=$!
+	exec 5>in 6<out
+	cat p >&5
+	read -r one <&6
+	kill -INT $pid
+	status=0
+	wait $pid || status=$?
+	exec 5>&- 6<&-
+	[ "$status" -eq 130 ]
+}
+
 @test "generate: a session whose context is full" {
 	run_split bash -c 'cat p p | pico-generate --session -c 8 --ignore-eog'
 	[ $status -eq 1 ]

@@ -483,6 +483,18 @@ pico_gen_add(struct pico_gen *g, const int32_t *ids, size_t n, bool echo,
 	return 0;
 }
 
+int
+pico_gen_stop(struct pico_gen *g, struct pico_err *err)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->n_slots; i++)
+		if (g->slots[i].entry != NULL && end_sequence(g, &g->slots[i],
+		    PICO_END_LIMIT, err) < 0)
+			return -1;
+	return 0;
+}
+
 /* Gives a slot up to `most` columns of the pass. */
 static uint32_t
 queue_columns(struct pico_gen *g, uint32_t i, uint32_t at, size_t most)

@@ -64,7 +64,7 @@ emit_symbol(const struct bytelevel *s, struct job *j, const struct symbol *sym,
 	const char *p = s->bpe.text + sym->at;
 	size_t i;
 
-	if (sym->id >= 0 && sym->id < s->v->n) {
+	if (sym->id >= 0 && sym->id < s->v->n && job_may_emit(j, sym->id)) {
 		advance(j, end, at, sym->at + sym->len);
 		return job_emit(j, sym->id);
 	}
@@ -101,7 +101,7 @@ tokenize_piece(struct bytelevel *s, struct job *j, const uint32_t *cp,
 	}
 	if ((s->v->pre->flags & PRE_IGNORE_MERGES) != 0) {
 		id = whole_piece(s);
-		if (id >= 0) {
+		if (id >= 0 && job_may_emit(j, id)) {
 			advance(j, end, &at, b->n_text);
 			return job_emit(j, id);
 		}

@@ -25,7 +25,8 @@ rwkv_run(void *state, struct job *j, size_t end, bool open)
 		while (i < end && (node = trie_step(&s->trie, node,
 		    (unsigned char)j->text[i])) != 0) {
 			i++;
-			if (s->trie.node[node].id >= 0) {
+			if (s->trie.node[node].id >= 0 &&
+			    job_may_emit(j, s->trie.node[node].id)) {
 				id = s->trie.node[node].id;
 				to = i;
 			}

@@ -96,6 +96,8 @@ special_set_init(struct special_set *s, const struct pico_vocab *v,
 			continue;
 		s->v[s->n++] = (struct special){ .text = text, .id = id,
 		    .rstrip = rstrips(v, text),
+		    .frame = v->type[id] != PICO_TOK_USER ||
+		    pico_vocab_is_eog(v, id),
 		    .lstrip = v->lstrip != NULL &&
 		    pico_str_is(text, v->lstrip) };
 		s->text_max = MAX(s->text_max, text.n);
@@ -162,6 +164,7 @@ special_begin(struct special_scan *c, const struct special_set *s,
 {
 	c->set = s;
 	c->text = text;
+	c->content = NULL;
 	c->n = n;
 	c->open = open;
 	c->pos = 0;
@@ -189,6 +192,24 @@ known(const struct special_scan *c)
 	return c->n >= len ? c->n - len + 1 : 0;
 }
 
+/* The longest of those that `what` begins with which may stand at a byte. */
+static int32_t
+allowed(const struct special_scan *c, size_t at, int32_t what)
+{
+	const struct special *s;
+	size_t i;
+
+	for (; what >= 0 && c->content != NULL; what = s->shorter) {
+		s = &c->set->v[what];
+		for (i = 0; s->frame && i < s->text.n; i++)
+			if (c->content[at + i] != 0)
+				break;
+		if (!s->frame || i == s->text.n)
+			break;
+	}
+	return what;
+}
+
 /* Gathers the next cluster: the number of its entries, or -1. */
 static int64_t
 gather(struct special_scan *c, struct pico_err *err)
@@ -200,7 +221,8 @@ gather(struct special_scan *c, struct pico_err *err)
 	for (; c->pos < end; c->pos++) {
 		what = s->first[(unsigned char)c->text[c->pos]] ==
 		    s->first[(unsigned char)c->text[c->pos] + 1] ? -1 :
-		    longest(s, c->text + c->pos, c->n - c->pos);
+		    allowed(c, c->pos, longest(s, c->text + c->pos,
+		    c->n - c->pos));
 		if (what < 0)
 			continue;
 		if (mem_grow(&c->entry, &c->cap_entry, n + 1,
@@ -252,7 +274,8 @@ resolve(struct special_scan *c, size_t n, struct pico_err *err)
 					memset(c->taken + at, 1, len);
 					continue;
 				}
-				x->what = c->set->v[x->what].shorter;
+				x->what = allowed(c, x->start,
+				    c->set->v[x->what].shorter);
 				if (x->what < 0)
 					continue;
 			}

@@ -103,8 +103,8 @@ emit_symbol(const struct spm *s, struct job *j, const struct symbol *sym,
 	    index_find(&s->index, p, sym->len);
 	size_t i, step;
 
-	if (id >= s->v->n)
-		id = -1;	/* only part of a merge */
+	if (id >= s->v->n || (id >= 0 && !job_may_emit(j, id)))
+		id = -1;	/* only part of a merge, or of the frame */
 	step = id >= 0 ? sym->len : 1;
 	for (i = 0; i < sym->len; i += step) {
 		int32_t one = id >= 0 ? id : s->byte_id[(unsigned char)p[i]];

@@ -171,6 +171,7 @@ struct special {
 	int32_t id;
 	int32_t shorter;	/* the longest one that this one begins with */
 	bool lstrip, rstrip;	/* takes the white space before, after */
+	bool frame;		/* never made of content */
 };
 
 /* Sorted by text; those that begin with byte b are first[b]..first[b + 1]. */
@@ -191,6 +192,8 @@ struct special_hit {
 struct special_scan {
 	const struct special_set *set;
 	const char *text;
+	const uint8_t *content;	/* not 0: no frame; NULL: all is frame. To be
+				   set behind special_begin() */
 	size_t n;
 	bool open;		/* more text follows, which is not known */
 	size_t pos;		/* where to look next; after the last hit: up to
@@ -283,12 +286,17 @@ struct job {
 				   or follows a special token */
 	bool prefix;		/* and has a space in front, if the vocabulary
 				   wants one */
+	bool framed;		/* some of the text is content */
 	struct pico_ids *out;
 	struct pico_err *err;
 };
 
 /* Appends a token that ends at `used`. */
 int job_emit(struct job *j, int32_t id);
+/* Whether plain text may give a token. Where frame and content are told apart,
+   special tokens of the frame are found before; what else has the text of one
+   holds content. */
+bool job_may_emit(const struct job *j, int32_t id);
 /* Appends the unknown token, in place of a byte. */
 int job_emit_unknown(struct job *j, unsigned char byte);
 

@@ -59,6 +59,13 @@ job_emit_unknown(struct job *j, unsigned char byte)
 	return job_emit(j, j->v->special.unk);
 }
 
+bool
+job_may_emit(const struct job *j, int32_t id)
+{
+	return !j->framed || (j->v->type[id] != PICO_TOK_CONTROL &&
+	    j->v->type[id] != PICO_TOK_UNKNOWN && !pico_vocab_is_eog(j->v, id));
+}
+
 /* ---- a text ---- */
 
 /* EOS, or the separator that stands in its place. */
@@ -98,12 +105,14 @@ run(struct pico_tokenizer *t, struct job *j, size_t end, bool open)
 	return j->used < end ? t->kind->run(t->state, j, end, open) : 0;
 }
 
-int
-pico_tokenize_part(struct pico_tokenizer *t, const char *text, size_t n,
-    bool last, size_t *used, struct pico_ids *out, struct pico_err *err)
+/* pico_tokenize_part() of a text in which some bytes may be content. */
+static int
+tokenize(struct pico_tokenizer *t, const char *text, size_t n,
+    const uint8_t *content, bool last, size_t *used, struct pico_ids *out,
+    struct pico_err *err)
 {
-	struct job j = { .v = t->v, .text = text, .fresh = t->fresh,
-	    .prefix = t->prefix, .out = out, .err = err };
+	struct job j = { .v = t->v, .text = text, .framed = content != NULL,
+	    .fresh = t->fresh, .prefix = t->prefix, .out = out, .err = err };
 	struct special_hit hit;
 	int got;
 
@@ -114,6 +123,7 @@ pico_tokenize_part(struct pico_tokenizer *t, const char *text, size_t n,
 		return -1;
 	special_begin(&t->scan, t->flags & PICO_PARSE_SPECIAL ? &t->all :
 	    &t->user, text, n, !last);
+	t->scan.content = content;
 	while ((got = special_next(&t->scan, &hit, err)) > 0) {
 		if (run(t, &j, hit.start, false) < 0)
 			return -1;
@@ -135,13 +145,28 @@ pico_tokenize_part(struct pico_tokenizer *t, const char *text, size_t n,
 }
 
 int
-pico_tokenize(struct pico_tokenizer *t, const char *text, size_t n,
-    unsigned flags, struct pico_ids *out, struct pico_err *err)
+pico_tokenize_part(struct pico_tokenizer *t, const char *text, size_t n,
+    bool last, size_t *used, struct pico_ids *out, struct pico_err *err)
+{
+	return tokenize(t, text, n, NULL, last, used, out, err);
+}
+
+int
+pico_tokenize_framed(struct pico_tokenizer *t, const char *text, size_t n,
+    const uint8_t *content, unsigned flags, struct pico_ids *out,
+    struct pico_err *err)
 {
 	size_t used;
 
 	pico_tokenize_begin(t, flags);
-	return pico_tokenize_part(t, text, n, true, &used, out, err);
+	return tokenize(t, text, n, content, true, &used, out, err);
+}
+
+int
+pico_tokenize(struct pico_tokenizer *t, const char *text, size_t n,
+    unsigned flags, struct pico_ids *out, struct pico_err *err)
+{
+	return pico_tokenize_framed(t, text, n, NULL, flags, out, err);
 }
 
 unsigned

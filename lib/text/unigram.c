@@ -146,7 +146,7 @@ relax(struct unigram *s, size_t from, size_t to, double score, int32_t id)
 /* All tokens that begin at a position; returns the end of the longest. *open:
    more text could have made it longer. */
 static size_t
-search(struct unigram *s, size_t at, bool *open)
+search(struct unigram *s, const struct job *j, size_t at, bool *open)
 {
 	size_t len = MIN(lead_len((unsigned char)s->norm[at]), s->n_norm - at);
 	size_t i = at, far = at + len;
@@ -158,7 +158,7 @@ search(struct unigram *s, size_t at, bool *open)
 	    (unsigned char)s->norm[i])) != 0) {
 		i++;
 		id = s->trie.node[node].id;
-		if (id < 0)
+		if (id < 0 || !job_may_emit(j, id))
 			continue;
 		relax(s, at, i, s->v->type[id] == PICO_TOK_USER ? 0 :
 		    (double)pico_vocab_score(s->v, id), id);
@@ -231,7 +231,7 @@ run_window(struct unigram *s, struct job *j, size_t to, bool part, bool open)
 		}
 		if (s->step[at].sum == -INFINITY)
 			continue;	/* inside a character */
-		far = MAX(far, search(s, at, &longer));
+		far = MAX(far, search(s, j, at, &longer));
 		if (part && longer)
 			return 0;
 	}

@@ -52,7 +52,7 @@ add_char(struct wordpiece *s, uint32_t cp, size_t at, size_t end)
 
 /* The longest token that the word goes on with at i; moves i behind it. */
 static int32_t
-longest(const struct wordpiece *s, size_t *i)
+longest(const struct wordpiece *s, const struct job *j, size_t *i)
 {
 	uint32_t node = 0;
 	int32_t id = -1;
@@ -61,7 +61,8 @@ longest(const struct wordpiece *s, size_t *i)
 	while (k < s->n_word && (node = trie_step(&s->trie, node,
 	    (unsigned char)s->word[k])) != 0) {
 		k++;
-		if (s->trie.node[node].id >= 0) {
+		if (s->trie.node[node].id >= 0 &&
+		    job_may_emit(j, s->trie.node[node].id)) {
 			id = s->trie.node[node].id;
 			*i = k;
 		}
@@ -79,7 +80,7 @@ end_word(struct wordpiece *s, struct job *j, size_t end)
 	if (s->n_char == 0)
 		return 0;
 	while (!s->too_long && i < s->n_word &&
-	    (id = longest(s, &i)) >= 0) {
+	    (id = longest(s, j, &i)) >= 0) {
 		j->used = i < s->n_word ? s->end[i - 1] : end;
 		if (job_emit(j, id) < 0)
 			return -1;
