@@ -11,12 +11,12 @@
 #include "model.h"
 
 static struct model_opts model;
-static int64_t top;
+static int64_t top, jobs = 1;
 static bool all, text, binary, nll, session;
 
 static const struct cmd about = {
 	"pico-forward",
-	"[-abTqv] [--top N | --nll] [-m FILE] [option ...] [file ...]",
+	"[-abTqv] [-j N] [--top N | --nll] [-m FILE] [option ...] [file ...]",
 	"Computes logits: token stream in, logits stream out.",
 };
 
@@ -27,6 +27,8 @@ static const struct pico_opt options[] = {
 	    "binary output, as without it", 0, 0, NULL },
 	{ 'T', "text", PICO_OPT_FLAG, &text, NULL,
 	    "text output", 0, 0, NULL },
+	{ 'j', "jobs", PICO_OPT_INT, &jobs, "N",
+	    "lines of input in one pass (1)", 1, 1 << 16, NULL },
 	{ 0, "top", PICO_OPT_INT, &top, "N",
 	    "a table of the N best tokens instead", 1, INT32_MAX, NULL },
 	{ 0, "nll", PICO_OPT_FLAG, &nll, NULL,
@@ -37,6 +39,20 @@ static const struct pico_opt options[] = {
 	CMD_OPTIONS
 };
 
+/* A line of input; each has a sequence of the context. */
+struct prompt {
+	int32_t *ids;
+	size_t n, cap;
+	size_t start;		/* its first position: not 0 in a session */
+	size_t cached;		/* tokens that need not be computed again */
+	enum pico_reason reason;
+};
+
+/* A column of a pass: token i of prompt p. */
+struct place {
+	size_t p, i;
+};
+
 /* What is under way. */
 struct forward {
 	struct running r;
@@ -44,7 +60,10 @@ struct forward {
 	struct pico_cand *cand;		/* top */
 	char *piece, *shown;		/* text of a token, and escaped */
 	size_t shown_size;
-	struct pico_col *cols;
+	struct prompt *prompt;		/* jobs of them, n_prompts in use */
+	size_t n_prompts, written;	/* and so many are written to the end */
+	struct pico_col *cols;		/* of a pass, and what they are */
+	struct place *place;
 	float *last;			/* --nll in a session: logits after the
 					   line before */
 	bool have_last;
@@ -109,20 +128,20 @@ print_nll(struct forward *f, uint64_t pos, int32_t token, const float *logits,
 	return 0;
 }
 
-/* What is printed for token i of a line that starts at position `start`. */
+/* What is printed for token i of a line. */
 static int
-put_token(struct forward *f, const struct lines *l, size_t start, size_t i,
+put_token(struct forward *f, const struct prompt *p, size_t i,
     const float *logits, struct pico_err *err)
 {
-	bool last = i + 1 == l->n;
+	bool last = i + 1 == p->n;
 
 	cmd_progress_output();
 	if (nll) {
-		if (i == 0 && f->have_last && print_nll(f, start, l->ids[0],
+		if (i == 0 && f->have_last && print_nll(f, p->start, p->ids[0],
 		    f->last, err) < 0)
 			return -1;
 		if (!last)
-			return print_nll(f, start + i + 1, l->ids[i + 1],
+			return print_nll(f, p->start + i + 1, p->ids[i + 1],
 			    logits, err);
 		f->have_last = session;
 		if (session)
@@ -131,12 +150,12 @@ put_token(struct forward *f, const struct lines *l, size_t start, size_t i,
 		return 0;
 	}
 	if (top > 0)
-		return logits == NULL ? 0 : print_top(f, start + i, l->ids[i],
+		return logits == NULL ? 0 : print_top(f, p->start + i, p->ids[i],
 		    logits, err);
 	/* nothing can follow in a full session, so nothing is to be drawn */
 	if (last && f->full)
-		return pico_logits_put(&f->out, l->ids[i], 0, NULL, err);
-	return pico_logits_put(&f->out, l->ids[i],
+		return pico_logits_put(&f->out, p->ids[i], 0, NULL, err);
+	return pico_logits_put(&f->out, p->ids[i],
 	    last && session ? PICO_ROW_LINE_END : 0, logits, err);
 }
 
@@ -164,65 +183,44 @@ check_line(const struct forward *f, const struct lines *l, size_t start,
 	return -1;
 }
 
-/* One line through the model, chunk by chunk. */
+/* Takes the line that was read for the next pass. */
 static int
-run_line(struct forward *f, const struct lines *l, struct pico_err *err)
+take_line(struct forward *f, const struct lines *l, struct pico_err *err)
 {
-	struct pico_ctx *ctx = f->r.ctx;
-	size_t start = 0, chunk = pico_ctx_chunk(ctx), done, i, k, n;
-	bool every = all || nll;
-	const float *logits;
+	struct prompt *p = &f->prompt[f->n_prompts];
+	size_t start = 0;
 
 	if (f->begun)
-		(void)pico_ctx_tokens(ctx, 0, &start);
+		(void)pico_ctx_tokens(f->r.ctx, 0, &start);
 	if (check_line(f, l, start, err) < 0)
 		return -1;
-	f->full = session && start + l->n == pico_ctx_n_ctx(ctx);
-	/* what the cache has need not be computed again, but the logits that
-	   are wanted do */
-	done = 0;
-	if (!f->begun) {
-		if (!every && l->n > 0)
-			done = pico_ctx_match(ctx, 0, l->ids, l->n - 1);
-		pico_ctx_cut(ctx, 0, done);
+	if (l->n > p->cap) {
+		free(p->ids);
+		p->cap = 2 * l->n;
+		p->ids = cmd_alloc(p->cap, sizeof *p->ids);
 	}
-	f->begun = session && (f->begun || l->n > 0);
-	for (i = 0; i < done; i++)
-		if (put_token(f, l, start, i, NULL, err) < 0)
-			return -1;
-	for (; done < l->n; done += n) {
-		n = l->n - done < chunk ? l->n - done : chunk;
-		for (k = 0; k < n; k++)
-			f->cols[k] = (struct pico_col){
-				.token = l->ids[done + k],
-				.logits = every || done + k + 1 == l->n,
-			};
-		if (pico_ctx_eval(ctx, f->cols, n, err) < 0)
-			return -1;
-		f->passes++;
-		for (k = 0; k < n; k++) {
-			logits = pico_ctx_logits(ctx, k);
-			if (logits == NULL && f->cols[k].logits)
-				return pico_ctx_fault(ctx, err);
-			if (put_token(f, l, start, done + k, logits, err) < 0)
-				return -1;
-		}
-		f->tokens += n;
-		cmd_progress("token", f->tokens, 0);
-	}
+	if (l->n > 0)
+		memcpy(p->ids, l->ids, l->n * sizeof *p->ids);
+	p->n = l->n;
+	p->start = start;
+	p->reason = l->reason;
+	p->cached = 0;
+	f->n_prompts++;
 	return 0;
 }
 
 /*
- * A session ends with its input, or when the context is full. Then stdout is
- * closed at once, so that a loop through pico-sample ends; input is read on,
- * since ids for which there is no room are a fault.
+ * The end of a line. A session ends with its input, or when the context is full.
+ * Then stdout is closed at once, so that a loop through pico-sample ends; input
+ * is read on, since ids for which there is no room are a fault.
  */
 static int
-end_line(struct forward *f, const struct lines *l, struct pico_err *err)
+end_line(struct forward *f, const struct prompt *p, struct pico_err *err)
 {
+	if (top > 0 || nll)
+		return 0;
 	if (!session)
-		return pico_logits_end(&f->out, l->reason, err);
+		return pico_logits_end(&f->out, p->reason, err);
 	if (!f->full || f->over)
 		return 0;
 	f->over = true;
@@ -233,12 +231,127 @@ end_line(struct forward *f, const struct lines *l, struct pico_err *err)
 	return 0;
 }
 
+/* Ends the lines before number p. */
+static int
+end_lines(struct forward *f, size_t p, struct pico_err *err)
+{
+	for (; f->written < p; f->written++)
+		if (end_line(f, &f->prompt[f->written], err) < 0)
+			return -1;
+	return 0;
+}
+
+/* A pass of n columns, and what is printed for them. */
+static int
+run_pass(struct forward *f, size_t n, struct pico_err *err)
+{
+	struct pico_ctx *ctx = f->r.ctx;
+	const float *logits;
+	size_t i, k;
+
+	if (pico_ctx_eval(ctx, f->cols, n, err) < 0)
+		return -1;
+	f->passes++;
+	for (k = 0; k < n; k++) {
+		const struct place *at = &f->place[k];
+		const struct prompt *p = &f->prompt[at->p];
+
+		if (end_lines(f, at->p, err) < 0)
+			return -1;
+		for (i = 0; at->i == p->cached && i < p->cached; i++)
+			if (put_token(f, p, i, NULL, err) < 0)
+				return -1;
+		logits = pico_ctx_logits(ctx, k);
+		if (logits == NULL && f->cols[k].logits)
+			return pico_ctx_fault(ctx, err);
+		if (put_token(f, p, at->i, logits, err) < 0)
+			return -1;
+	}
+	f->tokens += n;
+	cmd_progress("token", f->tokens, 0);
+	return 0;
+}
+
+/* The lines through the model, in passes as full as they can be: columns follow
+   each other as what is printed for them does. */
+static int
+run_lines(struct forward *f, struct pico_err *err)
+{
+	struct pico_ctx *ctx = f->r.ctx;
+	size_t i, k, n = 0, chunk = pico_ctx_chunk(ctx);
+	bool every = all || nll;
+	struct prompt *p;
+
+	f->written = 0;
+	for (k = 0; k < f->n_prompts; k++) {
+		p = &f->prompt[k];
+		f->full = session && p->start + p->n == pico_ctx_n_ctx(ctx);
+		/* what the cache has need not be computed again, but the
+		   logits that are wanted do */
+		if (!f->begun) {
+			if (!every && p->n > 0)
+				p->cached = pico_ctx_match(ctx, (uint32_t)k,
+				    p->ids, p->n - 1);
+			pico_ctx_cut(ctx, (uint32_t)k, p->cached);
+		}
+		f->begun = session && (f->begun || p->n > 0);
+		for (i = p->cached; i < p->n; i++) {
+			f->place[n] = (struct place){ k, i };
+			f->cols[n++] = (struct pico_col){
+				.token = p->ids[i], .seq = (uint32_t)k,
+				.logits = every || i + 1 == p->n,
+			};
+			if (n == chunk) {
+				if (run_pass(f, n, err) < 0)
+					return -1;
+				n = 0;
+			}
+		}
+	}
+	if ((n > 0 && run_pass(f, n, err) < 0) ||
+	    end_lines(f, f->n_prompts, err) < 0)
+		return -1;
+	f->n_prompts = 0;
+	return 0;
+}
+
+/* Reads lines, as many as there are without waiting, and runs them: 1, or 0 after
+   the last, or -1. Those before a bad one are run. */
+static int
+step(struct forward *f, struct lines *l, bool stream, struct pico_err *err)
+{
+	struct pico_err fault = {0};
+	double start;
+	int r = 1;
+
+	while (f->n_prompts < (size_t)jobs && r > 0 &&
+	    (f->n_prompts == 0 || lines_ready(l))) {
+		r = lines_next(l, &fault);
+		if (r > 0 && take_line(f, l, &fault) < 0)
+			r = -1;
+	}
+	start = pico_seconds();
+	if (f->n_prompts > 0) {
+		if (run_lines(f, err) < 0)
+			return -1;
+		f->seconds += pico_seconds() - start;
+		if (stream && pico_logits_flush(&f->out, err) < 0)
+			return -1;
+		cmd_flush();
+	}
+	if (r < 0)
+		*err = fault;
+	return r;
+}
+
 static void
 allocate(struct forward *f)
 {
 	size_t n = (size_t)pico_vocab_n(f->r.vocab);
 
+	f->prompt = cmd_alloc((size_t)jobs, sizeof *f->prompt);
 	f->cols = cmd_alloc(pico_ctx_chunk(f->r.ctx), sizeof *f->cols);
+	f->place = cmd_alloc(pico_ctx_chunk(f->r.ctx), sizeof *f->place);
 	f->cand = cmd_alloc(top < (int64_t)n ? (size_t)top : n,
 	    sizeof *f->cand);
 	f->shown_size = 4 * pico_vocab_piece_max(f->r.vocab) + 1;
@@ -257,8 +370,7 @@ main(int argc, char **argv)
 	struct forward f = {0};
 	const int32_t *eog;
 	struct lines lines;
-	size_t n_eog;
-	double start;
+	size_t n_eog, i;
 
 	if (top > 0 && nll)
 		cmd_usage("options --top and --nll exclude each other");
@@ -267,7 +379,10 @@ main(int argc, char **argv)
 	if (stream && !text && isatty(STDOUT_FILENO))
 		cmd_usage("binary output does not go to a terminal: use -T "
 		    "for text, or --top N for a table");
-	running_open(&f.r, &model, 1);
+	if (jobs > 1 && (session || model.kv_file != NULL))
+		cmd_usage("option -j: one sequence only with %s",
+		    session ? "--session" : "--kv");
+	running_open(&f.r, &model, (uint32_t)jobs);
 	running_load(&f.r);
 	allocate(&f);
 	eog = pico_vocab_eog(f.r.vocab, &n_eog);
@@ -276,16 +391,8 @@ main(int argc, char **argv)
 		cmd_die(&err);
 
 	lines_open(&lines, argv + first);
-	while ((r = lines_next(&lines, &err)) > 0) {
-		start = pico_seconds();
-		if (run_line(&f, &lines, &err) < 0)
-			break;
-		f.seconds += pico_seconds() - start;
-		if (stream && (end_line(&f, &lines, &err) < 0 ||
-		    pico_logits_flush(&f.out, &err) < 0))
-			break;
-		cmd_flush();
-	}
+	while ((r = step(&f, &lines, stream, &err)) > 0)
+		;
 	if (r == 0 && f.begun && stream && !f.full &&
 	    pico_logits_end(&f.out, lines.reason, &err) < 0)
 		r = -1;
@@ -303,7 +410,11 @@ main(int argc, char **argv)
 	}
 	lines_close(&lines);
 	running_close(&f.r);
+	for (i = 0; i < (size_t)jobs; i++)
+		free(f.prompt[i].ids);
+	free(f.prompt);
 	free(f.cols);
+	free(f.place);
 	free(f.cand);
 	free(f.shown);
 	free(f.last);

@@ -108,6 +108,41 @@ setup() {
 	one_line '^pico-forward: line 3: prompt has 4 tokens with those before it, context is 3$'
 }
 
+@test "forward: many lines in a pass give what one at a time gives" {
+	local j chunk form
+	printf '%s\n' '1 391 427' '' '263' '1 391 427 263 648' '5 6 7 8 9 10' \
+	    '1 391' >lines
+	for form in '' -a --nll '--top 2' -T; do
+		# shellcheck disable=SC2086
+		pico-forward -m "$MODEL" $form lines >want
+		for j in 2 3 32; do
+			for chunk in 1 7 64; do
+				# shellcheck disable=SC2086
+				pico-forward -m "$MODEL" $form -j $j \
+				    --chunk $chunk lines | cmp - want
+			done
+		done
+	done
+}
+
+@test "forward: -j writes the lines before a bad one, and waits for none" {
+	printf '1 391\n1 x\n' >lines
+	run pico-forward -m "$MODEL" -j 8 --top 1 lines
+	[ "$status" -eq 1 ]
+	[[ ${lines[0]} == 1$'\t'391$'\t'1$'\t'* ]]
+	[[ $output == *"line 2, column 3"* ]]
+	# a line is answered before the next one comes
+	coproc FORWARD { pico-forward -m "$MODEL" -j 8 --top 1; }
+	echo '1 391' >&"${FORWARD[1]}"
+	read -r answer <&"${FORWARD[0]}"
+	echo '1 427' >&"${FORWARD[1]}"
+	read -r second <&"${FORWARD[0]}"
+	[[ $answer == 1$'\t'391* ]]
+	[[ $second == 1$'\t'427* ]]
+	run pico-forward -m "$MODEL" -j 2 --session lines
+	[ "$status" -eq 2 ]
+}
+
 @test "forward: operands are read in order, - is stdin" {
 	echo 5 >q
 	{ cat p q p; echo 6; } | pico-forward >want

@@ -434,7 +434,8 @@ same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
 	size_t row_k = kv_row_bytes(type, dim_k);
 	size_t row_v = kv_row_bytes(type, dim_v);
 	/* some queries of some columns, or many of one */
-	size_t n_cols = MIN(n_keys, 1 + (size_t)mixed() % 5);
+	size_t some = 1 + (size_t)mixed() % 5;
+	size_t n_cols = MIN(n_keys, some);
 	size_t n_q = 1 + (size_t)mixed() % (n_cols > 1 ? 9 : QUERIES);
 	size_t all = n_cols * n_q;
 	struct fenced q = fenced(all * dim_k * sizeof(float));
