@@ -88,6 +88,22 @@ turn(const uint8_t *src, size_t stride, __m512i *dst)
 	dst[3] = _mm512_unpackhi_epi64(b, d);
 }
 
+/* The same of nibbles: the low ones of 32 bytes, of which these are the first or
+   last 16, come before the high ones. */
+KERNEL void
+turn_nibbles(const uint8_t *src, size_t stride, __m512i *dst)
+{
+	const __m512i low = _mm512_set1_epi8(15);
+	__m512i v[4];
+
+	turn(src, stride, v);
+	UNROLL
+	for (int i = 0; i < 4; i++) {
+		dst[i] = _mm512_and_si512(v[i], low);
+		dst[i + 8] = _mm512_and_si512(_mm512_srli_epi64(v[i], 4), low);
+	}
+}
+
 /* The scales of the sixteenths of a super-block, and the minima, or in their
    place -offset times the scale: at most 128 * 32 in magnitude. */
 KERNEL void
@@ -129,7 +145,7 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 			p = part;
 		}
 		UNROLL
-		for (int z = 0; z < 4; z++)
+		for (int z = 0; z < 4 && type != TYPE_Q4_K; z++)
 			_mm512_store_si512(&q[r][64 * z], codes(type, p, z));
 		if (super) {
 			sixteenths(type, p, scale[r], min[r]);
@@ -142,8 +158,11 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 				_mm256_store_ps(m[r], min8);
 		}
 	}
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < 16 && type != TYPE_Q4_K; i++)
 		turn(&q[0][16 * i], sizeof q[0], t->w + 4 * i);
+	for (int i = 0; i < 8 && type == TYPE_Q4_K; i++)
+		turn_nibbles(w + 16 + 16 * i, stride,
+		    t->w + i / 2 * 16 + i % 2 * 4);
 	for (int i = 0; super && i < 2; i++) {
 		__m512i pair[4];
 
