@@ -40,39 +40,52 @@ whole_piece(const struct bytelevel *s)
 	return id < s->v->n ? id : -1;
 }
 
-/* Moves `used` on to where the first `norm` bytes of the piece came from; *at
-   is how many of them it stands for now. */
+/* A place in a piece: the text up to `used` stands for `norm` of its bytes, and
+   its last character begins at `last`. */
+struct place {
+	size_t used, norm, last;
+};
+
+/* Moves on to where the bytes up to `to` of the piece came from. */
 static void
-advance(struct job *j, size_t end, size_t *at, size_t norm)
+advance(const struct job *j, size_t end, struct place *at, size_t to)
 {
 	char buf[4];
 	uint32_t cp;
 
-	while (*at < norm) {
-		j->used += utf8_decode(j->text + j->used, end - j->used, &cp);
-		*at += utf8_encode(cp, buf);
+	while (at->norm < to) {
+		at->last = at->used;
+		at->used += utf8_decode(j->text + at->used, end - at->used,
+		    &cp);
+		at->norm += utf8_encode(cp, buf);
 	}
 }
 
 /* The symbol's token. Where it has none (a result of merges that is not in the
-   vocabulary) those of its bytes; some vocabularies lack control characters,
-   which are left out, as everywhere. */
+   vocabulary, or is of the frame) those of its bytes; some vocabularies lack
+   control characters, which are left out, as everywhere. */
 static int
 emit_symbol(const struct bytelevel *s, struct job *j, const struct symbol *sym,
-    size_t end, size_t *at)
+    size_t end, struct place *at)
 {
 	const char *p = s->bpe.text + sym->at;
-	size_t i;
+	size_t from = at->norm > sym->at ? at->last : at->used, i;
+	struct place to = *at;
 
-	if (sym->id >= 0 && sym->id < s->v->n && job_may_emit(j, sym->id)) {
-		advance(j, end, at, sym->at + sym->len);
+	advance(j, end, &to, sym->at + sym->len);
+	if (sym->id >= 0 && sym->id < s->v->n &&
+	    job_may_emit(j, sym->id, from, to.used)) {
+		*at = to;
+		j->used = to.used;
 		return job_emit(j, sym->id);
 	}
 	for (i = 0; i < sym->len; i++) {
 		int32_t id = s->byte_id[(unsigned char)p[i]];
 
 		advance(j, end, at, sym->at + i + 1);
-		if (id < 0 || id >= s->v->n)
+		j->used = at->used;
+		if (id < 0 || id >= s->v->n ||
+		    !job_may_emit(j, id, from, to.used))
 			j->out->dropped++;
 		else if (job_emit(j, id) < 0)
 			return -1;
@@ -85,7 +98,8 @@ tokenize_piece(struct bytelevel *s, struct job *j, const uint32_t *cp,
     size_t n, size_t end)
 {
 	struct bpe *b = &s->bpe;
-	size_t i, bytes = 0, at = 0;
+	struct place at = { .used = j->used, .last = j->used }, all = at;
+	size_t i, bytes = 0;
 	int32_t k, id;
 
 	for (i = 0; i < n; i++)
@@ -101,8 +115,9 @@ tokenize_piece(struct bytelevel *s, struct job *j, const uint32_t *cp,
 	}
 	if ((s->v->pre->flags & PRE_IGNORE_MERGES) != 0) {
 		id = whole_piece(s);
-		if (id >= 0 && job_may_emit(j, id)) {
-			advance(j, end, &at, b->n_text);
+		advance(j, end, &all, b->n_text);
+		if (id >= 0 && job_may_emit(j, id, j->used, all.used)) {
+			j->used = all.used;
 			return job_emit(j, id);
 		}
 	}

@@ -26,7 +26,8 @@ rwkv_run(void *state, struct job *j, size_t end, bool open)
 		    (unsigned char)j->text[i])) != 0) {
 			i++;
 			if (s->trie.node[node].id >= 0 &&
-			    job_may_emit(j, s->trie.node[node].id)) {
+			    job_may_emit(j, s->trie.node[node].id, j->used,
+			    i)) {
 				id = s->trie.node[node].id;
 				to = i;
 			}
@@ -40,8 +41,8 @@ rwkv_run(void *state, struct job *j, size_t end, bool open)
 			continue;
 		}
 		j->used++;
-		if (job_emit_unknown(j, (unsigned char)j->text[j->used - 1])
-		    < 0)
+		if (job_emit_unknown(j, j->used - 1,
+		    (unsigned char)j->text[j->used - 1]) < 0)
 			return -1;
 	}
 	return 0;

@@ -96,8 +96,7 @@ special_set_init(struct special_set *s, const struct pico_vocab *v,
 			continue;
 		s->v[s->n++] = (struct special){ .text = text, .id = id,
 		    .rstrip = rstrips(v, text),
-		    .frame = v->type[id] != PICO_TOK_USER ||
-		    pico_vocab_is_eog(v, id),
+		    .control = vocab_is_control(v, id),
 		    .lstrip = v->lstrip != NULL &&
 		    pico_str_is(text, v->lstrip) };
 		s->text_max = MAX(s->text_max, text.n);
@@ -196,17 +195,11 @@ known(const struct special_scan *c)
 static int32_t
 allowed(const struct special_scan *c, size_t at, int32_t what)
 {
-	const struct special *s;
-	size_t i;
+	const struct special *s = c->set->v;
 
-	for (; what >= 0 && c->content != NULL; what = s->shorter) {
-		s = &c->set->v[what];
-		for (i = 0; s->frame && i < s->text.n; i++)
-			if (c->content[at + i] != 0)
-				break;
-		if (!s->frame || i == s->text.n)
-			break;
-	}
+	while (what >= 0 && s[what].control &&
+	    has_content(c->content, at, at + s[what].text.n))
+		what = s[what].shorter;
 	return what;
 }
 

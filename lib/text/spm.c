@@ -92,6 +92,15 @@ add_pairs(struct spm *s, struct pico_str text)
 
 /* ---- a stretch ---- */
 
+/* Moves to on over as many bytes of text as give normalized ones up to `end`. */
+static size_t
+walk(const struct job *j, size_t to, size_t *norm, size_t end)
+{
+	for (; *norm < end; to++)
+		*norm += j->text[to] == ' ' ? SPACE_MARK_LEN : 1;
+	return to;
+}
+
 /* The symbol's token, else those of its bytes; moves `used` on over as many
    bytes of normalized text. */
 static int
@@ -101,20 +110,19 @@ emit_symbol(const struct spm *s, struct job *j, const struct symbol *sym,
 	const char *p = s->bpe.text + sym->at;
 	int32_t id = sym->id >= 0 ? sym->id :
 	    index_find(&s->index, p, sym->len);
-	size_t i, step;
+	size_t from = j->used, to, i, step, at = *norm;
 
-	if (id >= s->v->n || (id >= 0 && !job_may_emit(j, id)))
+	to = walk(j, from, &at, sym->at + sym->len);
+	if (id >= s->v->n || (id >= 0 && !job_may_emit(j, id, from, to)))
 		id = -1;	/* only part of a merge, or of the frame */
 	step = id >= 0 ? sym->len : 1;
 	for (i = 0; i < sym->len; i += step) {
 		int32_t one = id >= 0 ? id : s->byte_id[(unsigned char)p[i]];
 
-		while (*norm < sym->at + i + step) {
-			*norm += j->text[j->used] == ' ' ? SPACE_MARK_LEN : 1;
-			j->used++;
-		}
-		if ((one >= 0 ? job_emit(j, one) :
-		    job_emit_unknown(j, (unsigned char)p[i])) < 0)
+		j->used = walk(j, j->used, norm, sym->at + i + step);
+		if ((one >= 0 && job_may_emit(j, one, from, to) ?
+		    job_emit(j, one) :
+		    job_emit_unknown(j, from, (unsigned char)p[i])) < 0)
 			return -1;
 	}
 	return 0;

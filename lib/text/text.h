@@ -92,6 +92,9 @@ int char_to_byte(uint32_t cp);
 int hex_byte(const char *p);
 /* The byte of a text "<0xHH>", or -1. */
 int byte_token_value(struct pico_str text);
+/* Whether a token controls something or ends a generation, so that no words
+   may become it. */
+bool vocab_is_control(const struct pico_vocab *v, int32_t id);
 /* The bytes of an escaped text of VOCAB_RWKV, no more than it has itself. */
 size_t rwkv_unescape(struct pico_str text, char *out);
 
@@ -171,7 +174,7 @@ struct special {
 	int32_t id;
 	int32_t shorter;	/* the longest one that this one begins with */
 	bool lstrip, rstrip;	/* takes the white space before, after */
-	bool frame;		/* never made of content */
+	bool control;		/* never made of content */
 };
 
 /* Sorted by text; those that begin with byte b are first[b]..first[b + 1]. */
@@ -192,8 +195,8 @@ struct special_hit {
 struct special_scan {
 	const struct special_set *set;
 	const char *text;
-	const uint8_t *content;	/* not 0: no frame; NULL: all is frame. To be
-				   set behind special_begin() */
+	const uint8_t *content;	/* as in struct job; to be set behind
+				   special_begin() */
 	size_t n;
 	bool open;		/* more text follows, which is not known */
 	size_t pos;		/* where to look next; after the last hit: up to
@@ -286,19 +289,29 @@ struct job {
 				   or follows a special token */
 	bool prefix;		/* and has a space in front, if the vocabulary
 				   wants one */
-	bool framed;		/* some of the text is content */
+	const uint8_t *content;	/* not 0: the byte is somebody's words; NULL:
+				   none is */
 	struct pico_ids *out;
 	struct pico_err *err;
 };
 
+/* Whether some of from..to is somebody's words. */
+static inline bool
+has_content(const uint8_t *content, size_t from, size_t to)
+{
+	while (content != NULL && from < to)
+		if (content[from++] != 0)
+			return true;
+	return false;
+}
+
 /* Appends a token that ends at `used`. */
 int job_emit(struct job *j, int32_t id);
-/* Whether plain text may give a token. Where frame and content are told apart,
-   special tokens of the frame are found before; what else has the text of one
-   holds content. */
-bool job_may_emit(const struct job *j, int32_t id);
-/* Appends the unknown token, in place of a byte. */
-int job_emit_unknown(struct job *j, unsigned char byte);
+/* Whether from..to of the text may give a token. What stands for no text, such
+   as the space in front, may give any. */
+bool job_may_emit(const struct job *j, int32_t id, size_t from, size_t to);
+/* Appends the unknown token, in place of a byte, for the text from..used. */
+int job_emit_unknown(struct job *j, size_t from, unsigned char byte);
 
 struct kind {
 	/* NULL without memory. */

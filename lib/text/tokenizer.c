@@ -50,20 +50,29 @@ job_emit(struct job *j, int32_t id)
 	return 0;
 }
 
-int
-job_emit_unknown(struct job *j, unsigned char byte)
+bool
+job_may_emit(const struct job *j, int32_t id, size_t from, size_t to)
 {
-	if (j->v->special.unk < 0)
-		return fail(j->err, "the vocabulary has no token for byte "
-		    "0x%02x, nor an unknown token", (unsigned)byte);
-	return job_emit(j, j->v->special.unk);
+	return j->content == NULL || !vocab_is_control(j->v, id) ||
+	    !has_content(j->content, from, to);
 }
 
-bool
-job_may_emit(const struct job *j, int32_t id)
+int
+job_emit_unknown(struct job *j, size_t from, unsigned char byte)
 {
-	return !j->framed || (j->v->type[id] != PICO_TOK_CONTROL &&
-	    j->v->type[id] != PICO_TOK_UNKNOWN && !pico_vocab_is_eog(j->v, id));
+	int32_t id = j->v->special.unk;
+
+	if (id < 0)
+		return fail(j->err, "the vocabulary has no token for byte "
+		    "0x%02x, nor an unknown token", (unsigned)byte);
+	/* It may be of any type, but must not mean something else, too. */
+	if ((id == j->v->special.bos || pico_vocab_is_eog(j->v, id)) &&
+	    has_content(j->content, from, j->used))
+		return fail(j->err, "the vocabulary has no token for byte "
+		    "0x%02x of a message, and its unknown token, '%s', begins "
+		    "or ends a text", (unsigned)byte,
+		    show_str(pico_vocab_text(j->v, id)));
+	return job_emit(j, id);
 }
 
 /* ---- a text ---- */
@@ -111,7 +120,7 @@ tokenize(struct pico_tokenizer *t, const char *text, size_t n,
     const uint8_t *content, bool last, size_t *used, struct pico_ids *out,
     struct pico_err *err)
 {
-	struct job j = { .v = t->v, .text = text, .framed = content != NULL,
+	struct job j = { .v = t->v, .text = text, .content = content,
 	    .fresh = t->fresh, .prefix = t->prefix, .out = out, .err = err };
 	struct special_hit hit;
 	int got;

@@ -40,9 +40,11 @@ struct unigram {
 	unsigned flags;
 	bool after_unknown;	/* the token before is the unknown one */
 	/* the window: normalized bytes, and of each where the text that it
-	   stands for ends, and the flags in front of it */
+	   stands for begins and ends, and the flags in front of it */
 	char *norm;
 	size_t n_norm, cap_norm;
+	uint32_t *begin;
+	size_t cap_begin;
 	uint32_t *end;
 	size_t cap_end;
 	uint8_t *flag;
@@ -55,20 +57,22 @@ struct unigram {
 
 /* ---- normalization ---- */
 
-/* Appends bytes that stand for the text up to `end`. */
+/* Appends bytes that stand for the text at..end. */
 static int
-put(struct unigram *s, const char *p, size_t n, size_t end,
+put(struct unigram *s, const char *p, size_t n, size_t at, size_t end,
     struct pico_err *err)
 {
 	size_t need = s->n_norm + n;
 
 	if (mem_grow(&s->norm, &s->cap_norm, need, 1, "normalized text", err)
-	    < 0 || mem_grow(&s->end, &s->cap_end, need, sizeof *s->end,
-	    "normalized text", err) < 0 || mem_grow(&s->flag, &s->cap_flag,
+	    < 0 || mem_grow(&s->begin, &s->cap_begin, need, sizeof *s->begin,
+	    "normalized text", err) < 0 || mem_grow(&s->end, &s->cap_end,
+	    need, sizeof *s->end, "normalized text", err) < 0 || mem_grow(&s->flag, &s->cap_flag,
 	    need, 1, "normalized text", err) < 0)
 		return -1;
 	memcpy(s->norm + s->n_norm, p, n);
 	for (; s->n_norm < need; s->n_norm++) {
+		s->begin[s->n_norm] = (uint32_t)at;
 		s->end[s->n_norm] = (uint32_t)end;
 		s->flag[s->n_norm] = 0;
 	}
@@ -84,18 +88,20 @@ put_byte(struct unigram *s, unsigned *flags, char c, size_t at, size_t end,
 
 	if (c == ' ') {
 		*flags &= ~(unsigned)IN_WORD;
-		return merge ? 0 : put(s, SPACE_MARK, SPACE_MARK_LEN, end, err);
+		return merge ? 0 : put(s, SPACE_MARK, SPACE_MARK_LEN, at, end,
+		    err);
 	}
 	if (!(*flags & IN_WORD)) {
 		*flags |= IN_WORD;
 		if (merge || (s->v->special.add_space_prefix &&
 		    !(*flags & PREFIXED))) {
 			*flags |= PREFIXED;
-			if (put(s, SPACE_MARK, SPACE_MARK_LEN, at, err) < 0)
+			if (put(s, SPACE_MARK, SPACE_MARK_LEN, at, at, err)
+			    < 0)
 				return -1;
 		}
 	}
-	return put(s, &c, 1, end, err);
+	return put(s, &c, 1, at, end, err);
 }
 
 /* Normalizes n bytes of text, offsets from p. Stops before what may depend on
@@ -144,9 +150,10 @@ relax(struct unigram *s, size_t from, size_t to, double score, int32_t id)
 }
 
 /* All tokens that begin at a position; returns the end of the longest. *open:
-   more text could have made it longer. */
+   more text could have made it longer. base: as in emit_path(). */
 static size_t
-search(struct unigram *s, const struct job *j, size_t at, bool *open)
+search(struct unigram *s, const struct job *j, size_t base, size_t at,
+    bool *open)
 {
 	size_t len = MIN(lead_len((unsigned char)s->norm[at]), s->n_norm - at);
 	size_t i = at, far = at + len;
@@ -158,7 +165,8 @@ search(struct unigram *s, const struct job *j, size_t at, bool *open)
 	    (unsigned char)s->norm[i])) != 0) {
 		i++;
 		id = s->trie.node[node].id;
-		if (id < 0 || !job_may_emit(j, id))
+		if (id < 0 || !job_may_emit(j, id, base + s->begin[at],
+		    base + s->end[i - 1]))
 			continue;
 		relax(s, at, i, s->v->type[id] == PICO_TOK_USER ? 0 :
 		    (double)pico_vocab_score(s->v, id), id);
@@ -176,7 +184,7 @@ static int
 emit_path(struct unigram *s, struct job *j, size_t base, size_t from,
     size_t to)
 {
-	size_t n = 0, at = to;
+	size_t n = 0, at = to, first;
 
 	for (; at > from; at = s->step[at].from) {
 		if (mem_grow(&s->path, &s->cap_path, n + 1, sizeof *s->path,
@@ -187,7 +195,9 @@ emit_path(struct unigram *s, struct job *j, size_t base, size_t from,
 	while (n-- > 0) {
 		int32_t id = s->step[s->path[n]].id;
 
-		j->used = base + s->end[s->path[n] - 1];
+		first = at;
+		at = s->path[n];
+		j->used = base + s->end[at - 1];
 		/* Unknown ones that touch are one. */
 		if (id == UNKNOWN && s->after_unknown) {
 			if (j->out->end != NULL)
@@ -196,7 +206,8 @@ emit_path(struct unigram *s, struct job *j, size_t base, size_t from,
 		}
 		s->after_unknown = id == UNKNOWN;
 		if ((id != UNKNOWN ? job_emit(j, id) : job_emit_unknown(j,
-		    (unsigned char)s->norm[at])) < 0)
+		    base + s->begin[first], (unsigned char)s->norm[first]))
+		    < 0)
 			return -1;
 	}
 	return 0;
@@ -231,7 +242,7 @@ run_window(struct unigram *s, struct job *j, size_t to, bool part, bool open)
 		}
 		if (s->step[at].sum == -INFINITY)
 			continue;	/* inside a character */
-		far = MAX(far, search(s, j, at, &longer));
+		far = MAX(far, search(s, j, base, at, &longer));
 		if (part && longer)
 			return 0;
 	}
@@ -280,6 +291,7 @@ unigram_free(void *state)
 
 	trie_free(&s->trie);
 	free(s->norm);
+	free(s->begin);
 	free(s->end);
 	free(s->flag);
 	free(s->step);

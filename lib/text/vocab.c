@@ -785,3 +785,10 @@ pico_vocab_is_eog(const struct pico_vocab *v, int32_t id)
 			return true;
 	return false;
 }
+
+bool
+vocab_is_control(const struct pico_vocab *v, int32_t id)
+{
+	return v->type[id] == PICO_TOK_CONTROL ||
+	    v->type[id] == PICO_TOK_UNKNOWN || pico_vocab_is_eog(v, id);
+}

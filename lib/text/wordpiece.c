@@ -16,8 +16,9 @@ struct wordpiece {
 	const struct pico_vocab *v;
 	struct trie trie;
 	/* the word: a mark and its characters, and where each byte's character
-	   ends in the text */
+	   begins and ends in the text */
 	char word[SPACE_MARK_LEN + WORD_MAX * 4];
+	size_t begin[SPACE_MARK_LEN + WORD_MAX * 4];
 	size_t end[SPACE_MARK_LEN + WORD_MAX * 4];
 	size_t n_word, n_char;
 	bool too_long;
@@ -45,9 +46,11 @@ add_char(struct wordpiece *s, uint32_t cp, size_t at, size_t end)
 	}
 	if (s->n_char++ == 0)
 		for (i = 0; i < SPACE_MARK_LEN; i++)
-			s->end[i] = at;
-	for (i = utf8_encode(cp, s->word + s->n_word); i > 0; i--)
+			s->begin[i] = s->end[i] = at;
+	for (i = utf8_encode(cp, s->word + s->n_word); i > 0; i--) {
+		s->begin[s->n_word] = at;
 		s->end[s->n_word++] = end;
+	}
 }
 
 /* The longest token that the word goes on with at i; moves i behind it. */
@@ -56,13 +59,14 @@ longest(const struct wordpiece *s, const struct job *j, size_t *i)
 {
 	uint32_t node = 0;
 	int32_t id = -1;
-	size_t k = *i;
+	size_t k = *i, from = s->begin[k];
 
 	while (k < s->n_word && (node = trie_step(&s->trie, node,
 	    (unsigned char)s->word[k])) != 0) {
 		k++;
 		if (s->trie.node[node].id >= 0 &&
-		    job_may_emit(j, s->trie.node[node].id)) {
+		    job_may_emit(j, s->trie.node[node].id, from,
+		    s->end[k - 1])) {
 			id = s->trie.node[node].id;
 			*i = k;
 		}
@@ -74,7 +78,7 @@ longest(const struct wordpiece *s, const struct job *j, size_t *i)
 static int
 end_word(struct wordpiece *s, struct job *j, size_t end)
 {
-	size_t n = j->out->n, from = j->used, i = 0;
+	size_t n = j->out->n, from = s->begin[0], i = 0;
 	int32_t id = -1;
 
 	if (s->n_char == 0)
@@ -88,7 +92,8 @@ end_word(struct wordpiece *s, struct job *j, size_t end)
 	if (id < 0) {
 		j->out->n = n;	/* all of it is unknown */
 		j->used = end;
-		if (job_emit_unknown(j, (unsigned char)j->text[from]) < 0)
+		if (job_emit_unknown(j, from, (unsigned char)j->text[from])
+		    < 0)
 			return -1;
 	}
 	begin_word(s);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What holds for every text: read in parts it gives the tokens, and the
- * ranges, that it gives in one piece; and where a vocabulary has a token for
- * every byte, its text comes back. Random bytes, random characters and random
+ * ranges, that it gives in one piece; a text of frame only gives the tokens of
+ * any text, and no words of one become a control token; and where a vocabulary
+ * has a token for every byte, its text comes back. Random bytes, random characters and random
  * tokens, from fixed seeds; the small vocabularies of all kinds, and the large
  * ones of ../shared/conformance/tokenizer where those are.
  */
@@ -181,6 +182,126 @@ parts_are_whole(struct pico_tokenizer *t, const struct pico_vocab *v,
 	return same;
 }
 
+/* ---- frame and words ---- */
+
+/* Some ordinary tokens end a generation, too, whatever they are. */
+static void
+add_ends(struct pico_vocab *v)
+{
+	int32_t id;
+	unsigned i;
+
+	for (i = 0; i < 12; i++) {
+		id = (int32_t)draw((unsigned)v->n);
+		if (!vocab_is_control(v, id))
+			v->eog[v->n_eog++] = id;
+	}
+}
+
+/* Words in some places: what controls something is made of the frame alone.
+   *known: whether every byte of it has a token, so that ranges are without
+   gaps. WordPiece drops many characters. */
+static bool
+words_are_words(struct pico_tokenizer *t, const struct pico_vocab *v,
+    struct text *x, bool *known)
+{
+	static uint8_t content[sizeof x->p];
+	static struct pico_ids ids, plain;
+	unsigned flags = draw(2) ? PICO_PARSE_SPECIAL : 0;
+	bool none = draw(4) == 0, word = false, ok = true;
+	size_t i, k = 0;
+
+	for (i = 0; i < x->n; i++) {
+		if (v->kind == VOCAB_WORDPIECE && (x->p[i] < ' ' ||
+		    x->p[i] > '~'))
+			x->p[i] = '.';
+		word ^= !none && draw(6) == 0;
+		content[i] = word;
+	}
+	if (ids.end == NULL)
+		ids.end = malloc(sizeof *ids.end);
+	ids.n = ids.dropped = plain.n = 0;
+	*known = pico_tokenize_framed(t, x->p, x->n, content, flags, &ids,
+	    NULL) == 0 && ids.dropped == 0;
+	if (none)
+		return pico_tokenize(t, x->p, x->n, flags, &plain,
+		    NULL) == 0 && ids.n == plain.n && (ids.n == 0 ||
+		    memcmp(ids.v, plain.v, ids.n * sizeof *ids.v) == 0);
+	for (i = 0; *known && i < ids.n; k = ids.end[i++]) {
+		if (!vocab_is_control(v, ids.v[i]) || (ids.v[i] ==
+		    v->special.unk && !pico_vocab_is_eog(v, ids.v[i])))
+			continue;
+		for (; k < ids.end[i]; k++)
+			/* white space next to a token may be taken */
+			ok &= content[k] == 0 || memchr(" \t\n\v\f\r",
+			    x->p[k], 6) != NULL;
+	}
+	if (!ok) {
+		char shown[400];
+
+		(void)pico_escape(shown, sizeof shown, x->p, x->n);
+		printf("# flags %u: %s\n", flags, shown);
+	}
+	return ok;
+}
+
+/* Whether a text, of which the bytes from..n are words, gives an end of
+   generation. No, too, if it is refused: they have no other token. */
+static bool
+gives_end(struct pico_tokenizer *t, const struct pico_vocab *v,
+    const char *text, size_t n, size_t from)
+{
+	static struct pico_ids ids;
+	uint8_t content[200] = {0};
+	size_t i;
+
+	memset(content + from, 1, n - from);
+	ids.n = 0;
+	if (pico_tokenize_framed(t, text, n, content, PICO_CONTINUED, &ids,
+	    NULL) < 0)
+		return false;
+	for (i = 0; i < ids.n && !pico_vocab_is_eog(v, ids.v[i]); i++)
+		;
+	return i < ids.n;
+}
+
+/* Any token may be what ends a generation: for RWKV it is two newlines, an
+   ordinary one. The frame gives it wherever plain text does, words do not. */
+static void
+every_end(struct pico_vocab *v, const char *name)
+{
+	static struct pico_ids ids;
+	unsigned made = 0, wrong = 0;
+	char text[200];
+	int32_t id;
+	size_t n, i;
+
+	for (id = 0; id < v->n; id++) {
+		struct pico_tokenizer *t;
+
+		v->eog[0] = id;
+		v->n_eog = 1;
+		t = pico_tokenizer_new(v, NULL);
+		if (t == NULL || pico_vocab_text(v, id).n > sizeof text / 4)
+			die("no tokenizer");
+		n = pico_vocab_piece(v, id, true, text);
+		ids.n = 0;
+		if (pico_tokenize(t, text, n, PICO_CONTINUED, &ids, NULL) < 0)
+			die("a text is refused");
+		for (i = 0; i < ids.n && ids.v[i] != id; i++)
+			;
+		if (i < ids.n) {
+			made++;
+			wrong += !gives_end(t, v, text, n, n) ||
+			    gives_end(t, v, text, n, n - 1) ||
+			    gives_end(t, v, text, n, 0);
+		}
+		pico_tokenizer_free(t);
+	}
+	check(made > 0 && wrong == 0, name,
+	    "tokens that end a generation are made of the frame only", made);
+}
+
 /* ---- there and back ---- */
 
 static bool
@@ -265,7 +386,7 @@ properties(const char *path, const char *name, const char *pre)
 	struct pico_vocab *v = NULL;
 	struct pico_tokenizer *t = NULL;
 	unsigned i, n_exact = 0, wrong = 0, lost = 0;
-	bool complete = true;
+	bool complete = true, known;
 	int32_t id;
 
 	random_state = 1;
@@ -296,6 +417,20 @@ properties(const char *path, const char *name, const char *pre)
 		check(lost == 0, name, complete ? "texts come back" :
 		    "texts come back, if no byte lacks a token", n_exact);
 	pico_tokenizer_free(t);
+	add_ends(v);
+	t = pico_tokenizer_new(v, &err);
+	if (t == NULL)
+		die(err.msg);
+	for (i = wrong = lost = 0; i < ROUNDS && wrong < 3; i++) {
+		make_text(&x, v, draw(80), i % 2);
+		wrong += !words_are_words(t, v, &x, &known);
+		lost += !known;
+	}
+	check(wrong == 0 && lost < i - 1000, name,
+	    "words become no control token", i - lost);
+	pico_tokenizer_free(t);
+	if (v->n < 1000)
+		every_end(v, name);
 	pico_vocab_close(v);
 	pico_gguf_close(g);
 }
