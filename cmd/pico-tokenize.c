@@ -178,6 +178,9 @@ tokenize(const char *p, size_t n, bool last)
 	return used;
 }
 
+static char *buf;		/* input, for all files */
+static size_t cap;
+
 /*
  * The input as it comes: with -l or -0 each text as soon as its end is there,
  * and of a long text what is decided. Of what is not, nothing is tried again
@@ -186,8 +189,8 @@ tokenize(const char *p, size_t n, bool last)
 static void
 tokenize_file(const char *operand)
 {
-	size_t n = 0, cap = PART, goal = PART, seen, from;
-	char *buf = cmd_alloc(cap, 1), *p;
+	size_t n = 0, goal = PART, seen, from;
+	char *p;
 	bool split = lines || records;
 	const char *name;
 	int fd = cmd_open(operand, &name);
@@ -230,7 +233,6 @@ tokenize_file(const char *operand)
 		n--;
 	if (!split || n > 0 || text.begun)
 		(void)tokenize(buf, n, true);
-	free(buf);
 	if (fd != STDIN_FILENO)
 		(void)close(fd);
 }
@@ -301,6 +303,8 @@ main(int argc, char **argv)
 	out_prompt = out.prompt;
 	out.prompt = false;
 
+	cap = PART;
+	buf = cmd_alloc(cap, 1);
 	if (i == argc)
 		tokenize_file("-");
 	for (; i < argc; i++)
@@ -315,6 +319,7 @@ main(int argc, char **argv)
 		    "\ntokens:\t%" PRIu64 "\nseconds:\t%.3f\n", n_texts,
 		    n_bytes, n_tokens, pico_seconds() - start);
 
+	free(buf);
 	free(ids.v);
 	free(ids.end);
 	pico_tokenizer_free(tokenizer);

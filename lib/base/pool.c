@@ -92,15 +92,17 @@ take(struct pool *p, unsigned i, uint32_t job, bool front, size_t *lo,
 static void
 work(struct pool *p, unsigned self, uint32_t job)
 {
-	size_t lo, hi, end;
+	size_t lo, hi, end, pieces;
 	unsigned k;
 
 	for (k = 0; k < p->n; k++)
 		while (take(p, (self + k) % p->n, job, k == 0, &lo, &hi)) {
 			end = MIN(hi * p->piece, p->items);
+			pieces = p->pieces;
 			p->fn(p->data, lo * p->piece, end);
+			/* from here on the next job may be made */
 			if (atomic_fetch_add(&p->done, hi - lo) + hi - lo <
-			    p->pieces || !atomic_load(&p->caller_waits))
+			    pieces || !atomic_load(&p->caller_waits))
 				continue;
 			(void)pthread_mutex_lock(&p->lock);
 			(void)pthread_cond_signal(&p->finished);
