@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "model.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+
+#include "model.h"
 
 int
 model_kv_type(const char *arg, void *data, struct pico_err *err)
@@ -124,12 +125,17 @@ touch_stack(void)
 }
 
 /* A stack that cannot grow is death by a signal: lets it grow at once, if so
-   many bytes are to be had, or exits with a message. */
+   many bytes are to be had, or exits with a message. Where its limit is lower,
+   only other threads compute. */
 static void
 reserve_stack(void)
 {
-	volatile char *p = cmd_alloc(STACK, 1);
+	struct rlimit limit;
+	volatile char *p;
 
+	if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < 2 * STACK)
+		return;
+	p = cmd_alloc(STACK, 1);
 	*p = 0;
 	free((void *)(uintptr_t)p);
 	touch_stack();

@@ -245,6 +245,19 @@ args() {
 	done
 }
 
+@test "faults: a small stack is enough, and changes nothing" {
+	printf '1 391 427 263 648 5 6 7\n1 391 427 9\n' >prompts
+	local t
+	for t in 1 3; do
+		pico-generate -t $t -j 2 -n 8 prompts >want
+		pico-forward -t $t -a prompts >logits
+		bash -c "ulimit -s 128; pico-generate -t $t -j 2 -n 8 prompts" |
+		    cmp - want
+		bash -c "ulimit -s 128; pico-forward -t $t -a prompts" |
+		    cmp - logits
+	done
+}
+
 @test "faults: a closed stdin is told" {
 	local program
 	for program in pico-tokenize pico-detokenize pico-forward pico-sample \

@@ -173,6 +173,8 @@ const uint8_t *file_read(const struct file *f, uint64_t at, size_t n,
    UINT64_MAX if not known. root: "" but in tests, where it is put before
    /proc and /sys. */
 uint64_t machine_memory(const char *root);
+/* Whether the process may not have the stack that kernels need, by its limit. */
+bool stack_is_small(void);
 
 /* ---- checksums (hash.c) ---- */
 

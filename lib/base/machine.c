@@ -339,3 +339,12 @@ pico_seconds(void)
 	(void)clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
+
+bool
+stack_is_small(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_STACK, &limit) == 0 &&
+	    limit.rlim_cur < 2 << 20;
+}

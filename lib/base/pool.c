@@ -33,8 +33,9 @@ struct part {
 };
 
 struct pool {
-	unsigned n;		/* threads, the caller's included */
-	unsigned started;	/* really running, besides the caller's */
+	unsigned n;		/* threads that compute */
+	unsigned started;	/* of them; the caller's is not */
+	bool small_stack;	/* the caller's: it does not compute, but waits */
 	atomic_uint job;	/* the number of the last one */
 	atomic_size_t done;	/* pieces that are computed */
 	atomic_uint sleepers;
@@ -44,7 +45,8 @@ struct pool {
 	void *data;
 	size_t items, piece;	/* items in all, and in a piece */
 	size_t pieces;
-	struct part *part;	/* n of them, the caller's is the last */
+	struct part *part;	/* n of them; the last one is the caller's, or
+				   in its place another worker's */
 	pthread_mutex_t lock;
 	pthread_cond_t wake, finished;
 	struct worker *worker;
@@ -162,11 +164,13 @@ void
 pool_run(struct pool *p, size_t n, size_t grain, pool_fn *fn, void *data)
 {
 	size_t grains = n / grain + (n % grain != 0);
+	uint32_t job;
 	unsigned i;
 
-	if (p->started == 0 || grains <= 1) {
-		if (n > 0)
-			fn(data, 0, n);
+	if (n == 0)
+		return;
+	if (!p->small_stack && (p->started == 0 || grains <= 1)) {
+		fn(data, 0, n);
 		return;
 	}
 	p->fn = fn;
@@ -174,7 +178,9 @@ pool_run(struct pool *p, size_t n, size_t grain, pool_fn *fn, void *data)
 	p->items = n;
 	p->piece = ((grains - 1) / MAX_PIECES + 1) * grain;
 	p->pieces = (n - 1) / p->piece + 1;
-	work(p, p->n - 1, post(p));
+	job = post(p);
+	if (!p->small_stack)
+		work(p, p->n - 1, job);
 	for (i = 0; i < SPINS && atomic_load(&p->done) < p->pieces; i++)
 		relax();
 	if (atomic_load(&p->done) < p->pieces) {
@@ -193,12 +199,14 @@ pool_new(unsigned n, struct pico_err *err)
 	pthread_attr_t attr;
 	sigset_t all, old;
 	struct pool *p = mem_new(1, sizeof *p, "thread pool", err);
-	unsigned i;
+	unsigned i, workers;
 	int e = 0;
 
 	if (p == NULL)
 		return NULL;
 	p->n = n;
+	p->small_stack = stack_is_small();
+	workers = p->small_stack ? n : n - 1;
 	(void)pthread_mutex_init(&p->lock, NULL);
 	(void)pthread_cond_init(&p->wake, NULL);
 	(void)pthread_cond_init(&p->finished, NULL);
@@ -215,7 +223,7 @@ pool_new(unsigned n, struct pico_err *err)
 	(void)sigfillset(&all);
 	(void)sigdelset(&all, SIGBUS);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	for (i = 0; i + 1 < n; i++) {
+	for (i = 0; i < workers; i++) {
 		p->worker[i].pool = p;
 		p->worker[i].i = i;
 		e = pthread_create(&p->worker[i].thread, &attr, worker_main,
@@ -227,7 +235,8 @@ pool_new(unsigned n, struct pico_err *err)
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	(void)pthread_attr_destroy(&attr);
 	if (e != 0) {
-		(void)fail(err, "cannot start thread %u of %u: %s", i + 2, n,
+		(void)fail(err, "cannot start thread %u of %u: %s",
+		    n - workers + i + 1, n,
 		    strerror(e));
 		pool_free(p);
 		return NULL;
