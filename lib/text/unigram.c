@@ -67,8 +67,9 @@ put(struct unigram *s, const char *p, size_t n, size_t at, size_t end,
 	if (mem_grow(&s->norm, &s->cap_norm, need, 1, "normalized text", err)
 	    < 0 || mem_grow(&s->begin, &s->cap_begin, need, sizeof *s->begin,
 	    "normalized text", err) < 0 || mem_grow(&s->end, &s->cap_end,
-	    need, sizeof *s->end, "normalized text", err) < 0 || mem_grow(&s->flag, &s->cap_flag,
-	    need, 1, "normalized text", err) < 0)
+	    need, sizeof *s->end, "normalized text", err) < 0 ||
+	    mem_grow(&s->flag, &s->cap_flag, need, 1, "normalized text", err)
+	    < 0)
 		return -1;
 	memcpy(s->norm + s->n_norm, p, n);
 	for (; s->n_norm < need; s->n_norm++) {
