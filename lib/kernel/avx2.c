@@ -81,6 +81,27 @@ exp8(__m256 x)
 }
 
 TEMPLATE __m256
+tanh8(__m256 x)
+{
+	const __m256 sign = constant(-0.0f);
+	__m256 a = _mm256_andnot_ps(sign, x), z = _mm256_mul_ps(x, x), p, big;
+
+	p = constant(-0x1.b92196p-12f);
+	p = _mm256_fmadd_ps(p, z, constant(0x1.490d0ap-9f));
+	p = _mm256_fmadd_ps(p, z, constant(-0x1.0d515p-7f));
+	p = _mm256_fmadd_ps(p, z, constant(0x1.62e11cp-6f));
+	p = _mm256_fmadd_ps(p, z, constant(-0x1.b9d574p-5f));
+	p = _mm256_fmadd_ps(p, z, constant(0x1.110ffep-3f));
+	p = _mm256_fmadd_ps(p, z, constant(-0x1.555554p-2f));
+	p = _mm256_fmadd_ps(_mm256_mul_ps(a, z), p, a);
+	big = exp8(_mm256_mul_ps(constant(2), a));
+	big = _mm256_div_ps(constant(2), _mm256_add_ps(big, constant(1)));
+	p = _mm256_blendv_ps(_mm256_sub_ps(constant(1), big), p,
+	    _mm256_cmp_ps(a, constant(1), _CMP_LT_OQ));
+	return _mm256_or_ps(_mm256_andnot_ps(sign, p), _mm256_and_ps(sign, x));
+}
+
+TEMPLATE __m256
 erf8(__m256 x)
 {
 	const __m256 sign = constant(-0.0f);
@@ -136,9 +157,16 @@ apply8(enum k_fn fn, __m256 x)
 		return _mm256_mul_ps(_mm256_mul_ps(constant(0.5f), x), u);
 	case K_RELU:
 		return _mm256_max_ps(constant(0), x);
-	default:
+	case K_RELU2:
 		x = _mm256_max_ps(constant(0), x);
 		return _mm256_mul_ps(x, x);
+	case K_EXP:
+		return exp8(x);
+	case K_TANH:
+		return tanh8(x);
+	default:	/* K_SIGMOID */
+		return sigmoid_part(constant(1),
+		    _mm256_xor_ps(x, constant(-0.0f)));
 	}
 }
 

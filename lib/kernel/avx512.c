@@ -97,6 +97,28 @@ exp16(__m512 x)
 }
 
 static inline __m512
+tanh16(__m512 x)
+{
+	const __m512 sign = set(-0.0f);
+	__m512 a = _mm512_andnot_ps(sign, x), z = _mm512_mul_ps(x, x), p, big;
+
+	p = set(-0x1.b92196p-12f);
+	p = _mm512_fmadd_ps(p, z, set(0x1.490d0ap-9f));
+	p = _mm512_fmadd_ps(p, z, set(-0x1.0d515p-7f));
+	p = _mm512_fmadd_ps(p, z, set(0x1.62e11cp-6f));
+	p = _mm512_fmadd_ps(p, z, set(-0x1.b9d574p-5f));
+	p = _mm512_fmadd_ps(p, z, set(0x1.110ffep-3f));
+	p = _mm512_fmadd_ps(p, z, set(-0x1.555554p-2f));
+	p = _mm512_fmadd_ps(_mm512_mul_ps(a, z), p, a);
+	big = exp16(_mm512_mul_ps(set(2), a));
+	big = _mm512_div_ps(set(2), _mm512_add_ps(big, set(1)));
+	p = _mm512_mask_sub_ps(p, _mm512_cmp_ps_mask(a, set(1), _CMP_NLT_UQ),
+	    set(1), big);
+	return _mm512_or_ps(_mm512_andnot_ps(sign, p),
+	    _mm512_and_ps(sign, x));
+}
+
+static inline __m512
 erf16(__m512 x)
 {
 	const __m512 sign = set(-0.0f);
@@ -149,9 +171,16 @@ apply16(enum k_fn fn, __m512 x)
 		    _mm512_add_ps(set(1), v));
 	case K_RELU:
 		return _mm512_max_ps(set(0), x);
-	default:
+	case K_RELU2:
 		x = _mm512_max_ps(set(0), x);
 		return _mm512_mul_ps(x, x);
+	case K_EXP:
+		return exp16(x);
+	case K_TANH:
+		return tanh16(x);
+	default:	/* K_SIGMOID */
+		v = exp16(_mm512_xor_ps(x, set(-0.0f)));
+		return _mm512_div_ps(set(1), _mm512_add_ps(set(1), v));
 	}
 }
 

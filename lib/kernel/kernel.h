@@ -114,7 +114,10 @@ enum k_fn {
 			   u = 0.79788456 * x * (1 + 0.044715 * x * x) */
 	K_GELU_ERF,	/* 0.5 * x * (1 + erf(x / sqrt 2)) */
 	K_RELU,		/* max(x, 0) */
-	K_RELU2		/* max(x, 0) squared */
+	K_RELU2,	/* max(x, 0) squared */
+	K_EXP,		/* exp(x) */
+	K_TANH,		/* tanh(x) */
+	K_SIGMOID	/* 1 / (1 + exp(-x)) */
 };
 float k_apply(enum k_fn fn, float x);
 

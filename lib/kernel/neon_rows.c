@@ -66,6 +66,23 @@ horner(const float *c, size_t n, float32x4_t x)
 }
 
 static inline float32x4_t
+tanh_v(float32x4_t x)
+{
+	static const float near[] = {
+		-0x1.b92196p-12f, 0x1.490d0ap-9f, -0x1.0d515p-7f,
+		0x1.62e11cp-6f, -0x1.b9d574p-5f, 0x1.110ffep-3f,
+		-0x1.555554p-2f
+	};
+	float32x4_t a = vabsq_f32(x), z = vmulq_f32(x, x), p, big;
+
+	p = vfmaq_f32(a, vmulq_f32(a, z), horner(near, COUNT(near), z));
+	big = vaddq_f32(exp_v(vmulq_f32(splat(2), a)), splat(1));
+	big = vsubq_f32(splat(1), vdivq_f32(splat(2), big));
+	p = vbslq_f32(vcltq_f32(a, splat(1)), p, big);
+	return vbslq_f32(vdupq_n_u32(0x80000000), x, p);
+}
+
+static inline float32x4_t
 erf_v(float32x4_t x)
 {
 	static const float near[] = {
@@ -117,9 +134,15 @@ apply_v(enum k_fn fn, float32x4_t x)
 		return vmulq_f32(vmulq_f32(splat(0.5f), x), vaddq_f32(one, u));
 	case K_RELU:
 		return relu_v(x);
-	default:
+	case K_RELU2:
 		x = relu_v(x);
 		return vmulq_f32(x, x);
+	case K_EXP:
+		return exp_v(x);
+	case K_TANH:
+		return tanh_v(x);
+	default:	/* K_SIGMOID */
+		return vdivq_f32(one, vaddq_f32(one, exp_v(vnegq_f32(x))));
 	}
 }
 

@@ -225,8 +225,14 @@ fn_value(enum k_fn fn, double x)
 		return 0.5 * x * (1 + erf(x / sqrt(2)));
 	case K_RELU:
 		return fmax(x, 0);
-	default:
+	case K_RELU2:
 		return fmax(x, 0) * fmax(x, 0);
+	case K_EXP:
+		return exp(x);
+	case K_TANH:
+		return tanh(x);
+	default:
+		return 1 / (1 + exp(-x));
 	}
 }
 
@@ -238,7 +244,7 @@ test_activations(void)
 	bool good = true, gated = true;
 
 	fill(u, N, 2);
-	for (int fn = K_SILU; fn <= K_RELU2; fn++) {
+	for (int fn = K_SILU; fn <= K_SIGMOID; fn++) {
 		for (int i = 0; i < N; i++)
 			x[i] = g[i] = y[i] = (float)(i - 2000) * 0.01f;
 		k->apply((enum k_fn)fn, y, N);
@@ -250,12 +256,14 @@ test_activations(void)
 			gated &= g[i] == y[i] * u[i];
 		}
 	}
-	ok(good, "silu, gelu, gelu_erf, relu, relu2 are what they are called");
+	ok(good, "activation functions are what they are called");
 	ok(gated, "a gate is the function times the other part");
 	y[0] = y[1] = -1e30f;
 	k->apply(K_SILU, y, 1);
+	y[2] = -1e30f;
 	k->apply(K_GELU, y + 1, 1);
-	ok(y[0] == 0 && y[1] == 0, "far negative arguments give 0");
+	k->apply(K_SIGMOID, y + 2, 1);
+	ok(y[0] == 0 && y[1] == 0 && y[2] == 0, "far negative arguments give 0");
 }
 
 /* ---- quantized activations ---- */

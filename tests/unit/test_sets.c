@@ -595,7 +595,7 @@ static void
 row_apply(const struct kernels *set, float *x, const float *u, size_t n)
 {
 	(void)u;
-	for (int fn = K_SILU; fn <= K_RELU2; fn++)
+	for (int fn = K_SILU; fn <= K_SIGMOID; fn++)
 		if (n % 5 == (size_t)fn % 5)
 			set->apply((enum k_fn)fn, x, n);
 }
@@ -603,7 +603,7 @@ row_apply(const struct kernels *set, float *x, const float *u, size_t n)
 static void
 row_gate(const struct kernels *set, float *x, const float *u, size_t n)
 {
-	for (int fn = K_SILU; fn <= K_RELU2; fn++)
+	for (int fn = K_SILU; fn <= K_SIGMOID; fn++)
 		if (n % 5 == (size_t)fn % 5)
 			set->gate((enum k_fn)fn, x, u, n);
 }
@@ -616,7 +616,7 @@ test_functions(void)
 	static float x[N], y[N];
 	bool good = true;
 
-	for (int fn = K_SILU; fn <= K_RELU2; fn++) {
+	for (int fn = K_SILU; fn <= K_SIGMOID; fn++) {
 		for (uint64_t u = 0; u < UINT32_MAX; ) {
 			for (int i = 0; i < N; i++, u += 997) {
 				uint32_t bits = (uint32_t)u;
