@@ -81,6 +81,27 @@ exp8(__m256 x)
 }
 
 TEMPLATE __m256
+tanh8(__m256 x)
+{
+	const __m256 sign = constant(-0.0f);
+	__m256 a = _mm256_andnot_ps(sign, x), z = _mm256_mul_ps(x, x), p, big;
+
+	p = constant(-0x1.b92196p-12f);
+	p = _mm256_fmadd_ps(p, z, constant(0x1.490d0ap-9f));
+	p = _mm256_fmadd_ps(p, z, constant(-0x1.0d515p-7f));
+	p = _mm256_fmadd_ps(p, z, constant(0x1.62e11cp-6f));
+	p = _mm256_fmadd_ps(p, z, constant(-0x1.b9d574p-5f));
+	p = _mm256_fmadd_ps(p, z, constant(0x1.110ffep-3f));
+	p = _mm256_fmadd_ps(p, z, constant(-0x1.555554p-2f));
+	p = _mm256_fmadd_ps(_mm256_mul_ps(a, z), p, a);
+	big = exp8(_mm256_mul_ps(constant(2), a));
+	big = _mm256_div_ps(constant(2), _mm256_add_ps(big, constant(1)));
+	p = _mm256_blendv_ps(_mm256_sub_ps(constant(1), big), p,
+	    _mm256_cmp_ps(a, constant(1), _CMP_LT_OQ));
+	return _mm256_or_ps(_mm256_andnot_ps(sign, p), _mm256_and_ps(sign, x));
+}
+
+TEMPLATE __m256
 erf8(__m256 x)
 {
 	const __m256 sign = constant(-0.0f);
@@ -136,9 +157,16 @@ apply8(enum k_fn fn, __m256 x)
 		return _mm256_mul_ps(_mm256_mul_ps(constant(0.5f), x), u);
 	case K_RELU:
 		return _mm256_max_ps(constant(0), x);
-	default:
+	case K_RELU2:
 		x = _mm256_max_ps(constant(0), x);
 		return _mm256_mul_ps(x, x);
+	case K_EXP:
+		return exp8(x);
+	case K_TANH:
+		return tanh8(x);
+	default:	/* K_SIGMOID */
+		return sigmoid_part(constant(1),
+		    _mm256_xor_ps(x, constant(-0.0f)));
 	}
 }
 
@@ -371,7 +399,7 @@ load_kv(enum kv_type type, const void *p, size_t d, size_t n)
 	return load_f16(few);
 }
 
-/* The scores of a block of n keys. */
+/* The scores of n keys from j0 on. */
 TEMPLATE void
 scores(enum kv_type type, const struct attend *a, size_t j0, size_t n, float *p)
 {
@@ -396,6 +424,39 @@ scores(enum kv_type type, const struct attend *a, size_t j0, size_t n, float *p)
 			    load_kv(type, k, d, dim - d), s[i]),
 			    _mm256_castsi256_ps(first(dim - d)));
 		p[j] = a->scale * tree32(s);
+	}
+}
+
+/* Scores of a block, up to a whole vector, for all keys but from..end: never
+   the maximum, and exp() gives 0. */
+static void
+hide(float *p, size_t from, size_t end)
+{
+	for (size_t j = 0; j < from; j++)
+		p[j] = -INFINITY;
+	for (size_t j = end; j % 8 != 0; j++)
+		p[j] = -INFINITY;
+}
+
+/* Soft cap and ALiBi of a block's scores; its first key is so far from the
+   query, `end` the number of keys. */
+static void
+bend(const struct attend *a, size_t distance, float *p, size_t end)
+{
+	const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+	__m256 cap = constant(a->cap), s, far;
+
+	for (size_t i = 0; i < end; i += 8) {
+		s = _mm256_loadu_ps(p + i);
+		if (a->cap != 0)
+			s = _mm256_mul_ps(cap, tanh8(_mm256_div_ps(s, cap)));
+		if (a->slope != NULL) {
+			far = _mm256_cvtepi32_ps(_mm256_sub_epi32(
+			    _mm256_set1_epi32((int)(distance - i)), lane));
+			s = _mm256_sub_ps(s,
+			    _mm256_mul_ps(constant(*a->slope), far));
+		}
+		_mm256_storeu_ps(p + i, s);
 	}
 }
 
@@ -427,36 +488,41 @@ add_values(enum kv_type type, const struct attend *a, size_t j0, size_t n,
 TEMPLATE void
 attend_type(enum kv_type type, const struct attend *a)
 {
-	float m = -INFINITY, l = 0, p[KEYS], top, shrink;
+	float m = a->sink != NULL ? *a->sink : -INFINITY, top, shrink;
+	float l = a->sink != NULL, p[KEYS];
 	float before[8] = { 0 }, after[8];
+	size_t hidden = attend_hidden(a, a->n_keys);
 	__m256 e[8];
 
 	memset(a->out, 0, a->dim_v * sizeof *a->out);
-	for (size_t j0 = 0; j0 < a->n_keys; j0 += KEYS) {
-		size_t n = MIN(KEYS, a->n_keys - j0), d = 0;
+	for (size_t j0 = hidden / KEYS * KEYS; j0 < a->n_keys; j0 += KEYS) {
+		size_t from = hidden > j0 ? hidden - j0 : 0, d = 0;
+		size_t end = MIN(KEYS, a->n_keys - j0), n = end - from;
 
-		scores(type, a, j0, n, p);
-		top = largest(p, n);
+		hide(p, from, end);
+		scores(type, a, j0 + from, n, p + from);
+		if (a->cap != 0 || a->slope != NULL) {
+			bend(a, a->n_keys - 1 - j0, p, end);
+			hide(p, from, end);
+		}
+		top = largest(p, end);
 		top = top > m ? top : m;
 		before[0] = m - top;
 		_mm256_storeu_ps(after, exp8(_mm256_loadu_ps(before)));
 		shrink = after[0];
 		m = top;
 		for (size_t i = 0; i < 8; i++) {
-			size_t left = n > 8 * i ? n - 8 * i : 0;
-
-			e[i] = constant(0);
-			if (left > 0)
-				e[i] = _mm256_and_ps(
-				    _mm256_castsi256_ps(first(left)),
-				    exp8(_mm256_sub_ps(load(p + 8 * i, left),
-				    constant(m))));
+			e[i] = 8 * i < end ? exp8(_mm256_sub_ps(
+			    _mm256_loadu_ps(p + 8 * i), constant(m))) :
+			    constant(0);
 			_mm256_storeu_ps(p + 8 * i, e[i]);
 		}
 		for (; a->dim_v - d >= 64; d += 64)
-			add_values(type, a, j0, n, p, shrink, d, 8);
+			add_values(type, a, j0 + from, n, p + from, shrink, d,
+			    8);
 		for (; d < a->dim_v; d += 8)
-			add_values(type, a, j0, n, p, shrink, d, 1);
+			add_values(type, a, j0 + from, n, p + from, shrink, d,
+			    1);
 		/* TREE(64): the halves are vectors at first */
 		for (int h = 4; h > 0; h /= 2)
 			for (int i = 0; i < h; i++)

@@ -69,7 +69,7 @@ pow2(__m512i n)
 
 /* VMINPS and VMAXPS give their second operand if one is NaN, as ?: does when
    the constant comes first. */
-static inline __m512
+KERNEL __m512
 exp16(__m512 x)
 {
 	const __m512 round = set(0x1.8p23f);
@@ -94,6 +94,28 @@ exp16(__m512 x)
 	half = _mm512_srai_epi32(k, 1);
 	return _mm512_mul_ps(_mm512_mul_ps(p, pow2(half)),
 	    pow2(_mm512_sub_epi32(k, half)));
+}
+
+static inline __m512
+tanh16(__m512 x)
+{
+	const __m512 sign = set(-0.0f);
+	__m512 a = _mm512_andnot_ps(sign, x), z = _mm512_mul_ps(x, x), p, big;
+
+	p = set(-0x1.b92196p-12f);
+	p = _mm512_fmadd_ps(p, z, set(0x1.490d0ap-9f));
+	p = _mm512_fmadd_ps(p, z, set(-0x1.0d515p-7f));
+	p = _mm512_fmadd_ps(p, z, set(0x1.62e11cp-6f));
+	p = _mm512_fmadd_ps(p, z, set(-0x1.b9d574p-5f));
+	p = _mm512_fmadd_ps(p, z, set(0x1.110ffep-3f));
+	p = _mm512_fmadd_ps(p, z, set(-0x1.555554p-2f));
+	p = _mm512_fmadd_ps(_mm512_mul_ps(a, z), p, a);
+	big = exp16(_mm512_mul_ps(set(2), a));
+	big = _mm512_div_ps(set(2), _mm512_add_ps(big, set(1)));
+	p = _mm512_mask_sub_ps(p, _mm512_cmp_ps_mask(a, set(1), _CMP_NLT_UQ),
+	    set(1), big);
+	return _mm512_or_ps(_mm512_andnot_ps(sign, p),
+	    _mm512_and_ps(sign, x));
 }
 
 static inline __m512
@@ -149,9 +171,16 @@ apply16(enum k_fn fn, __m512 x)
 		    _mm512_add_ps(set(1), v));
 	case K_RELU:
 		return _mm512_max_ps(set(0), x);
-	default:
+	case K_RELU2:
 		x = _mm512_max_ps(set(0), x);
 		return _mm512_mul_ps(x, x);
+	case K_EXP:
+		return exp16(x);
+	case K_TANH:
+		return tanh16(x);
+	default:	/* K_SIGMOID */
+		v = exp16(_mm512_xor_ps(x, set(-0.0f)));
+		return _mm512_div_ps(set(1), _mm512_add_ps(set(1), v));
 	}
 }
 
@@ -342,6 +371,34 @@ scores16(enum kv_type type, const struct attend *a, const float *q, size_t nq,
 		score[c] = _mm512_mul_ps(set(a->scale), tree16(s[c]));
 }
 
+/* Soft cap and ALiBi of the scores of a block, its first key being so far from
+   the query; and the maximum as in attend_block(). A function by itself, so
+   that it does not disturb what is compiled around it. */
+static __attribute__((noinline)) __m512
+bend(const struct attend *a, float slope, size_t distance, uint64_t bits,
+    float *p, __m512 top)
+{
+	const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+	    11, 12, 13, 14, 15);
+	__m512 s, far;
+
+	for (size_t i = 0; i < KEYS; i += 16) {
+		__mmask16 k = (__mmask16)(bits >> i);
+
+		s = _mm512_maskz_loadu_ps(k, p + i);
+		if (a->cap != 0)
+			s = _mm512_mul_ps(set(a->cap),
+			    tanh16(_mm512_div_ps(s, set(a->cap))));
+		far = _mm512_cvtepi32_ps(_mm512_sub_epi32(
+		    _mm512_set1_epi32((int)(distance - i)), lane));
+		if (a->slope != NULL)
+			s = _mm512_sub_ps(s, _mm512_mul_ps(set(slope), far));
+		_mm512_storeu_ps(p + i, s);
+		top = _mm512_mask_max_ps(top, k, s, top);
+	}
+	return top;
+}
+
 /* For nq queries out = out * shrink + sum of p[j] * value j, for `wide` vectors
    of elements from number d on, the last of them k; v is value 0. */
 KERNEL void
@@ -383,16 +440,23 @@ add_values(enum kv_type type, int wide, const struct attend *a, size_t nq,
 
 /* What the walk over the keys has come to, for one query. */
 struct walk {
-	float m, l;
+	float m, l, slope;
 };
 
-/* A block of n <= KEYS keys and values, for nq queries: 1 or SHARED. */
+/* A block of keys and values, for nq queries, 1 or SHARED, at the position of
+   the key that is number `seen` from here, in this block or a later one. Plain:
+   without window, cap and slopes. */
 KERNEL void
-attend_block(enum kv_type type, const struct attend *a, const float *q,
-    size_t nq, const uint8_t *key, const uint8_t *v, size_t n, struct walk *w,
-    float *out)
+attend_block(enum kv_type type, bool plain, const struct attend *a,
+    const float *q, size_t nq, const uint8_t *key, const uint8_t *v,
+    size_t seen, struct walk *w, float *out)
 {
 	const size_t row_k = kv_row_bytes(type, a->dim_k);
+	const size_t n = MIN(KEYS, seen);
+	const size_t from = plain ? 0 : attend_hidden(a, seen);
+	/* a bit for each key that is seen */
+	const uint64_t bits = ~(uint64_t)0 >> (KEYS - n) &
+	    ~(uint64_t)0 << from;
 	_Alignas(64) float p[SHARED][KEYS];
 	__m512 top[SHARED], e[KEYS / 16], s[SHARED];
 	float shrink[SHARED];
@@ -400,21 +464,25 @@ attend_block(enum kv_type type, const struct attend *a, const float *q,
 
 	for (c = 0; c < nq; c++)
 		top[c] = set(w[c].m);
-	for (i = 0; i < n; i += 16) {
+	for (i = from / 16 * 16; i < n; i += 16) {
 		scores16(type, a, q, nq, key + i * row_k, n - i, s);
 		for (c = 0; c < nq; c++) {
 			_mm512_store_ps(p[c] + i, s[c]);
-			top[c] = _mm512_mask_max_ps(top[c], lanes(n - i), s[c],
-			    top[c]);
+			top[c] = _mm512_mask_max_ps(top[c],
+			    (__mmask16)(bits >> i), s[c], top[c]);
 		}
 	}
 	for (c = 0; c < nq; c++) {
+		if (!plain && (a->cap != 0 || a->slope != NULL))
+			top[c] = bend(a, w[c].slope, seen - 1, bits, p[c],
+			    set(w[c].m));
 		top[c] = set(_mm512_reduce_max_ps(top[c]));
 		shrink[c] = _mm512_cvtss_f32(exp16(_mm512_sub_ps(set(w[c].m),
 		    top[c])));
 		w[c].m = _mm512_cvtss_f32(top[c]);
+		UNROLL
 		for (i = 0; i < KEYS; i += 16) {
-			__mmask16 k = lanes(n > i ? n - i : 0);
+			__mmask16 k = (__mmask16)(bits >> i);
 
 			e[i / 16] = _mm512_maskz_mov_ps(k, exp16(_mm512_sub_ps(
 			    _mm512_maskz_loadu_ps(k, p[c] + i), top[c])));
@@ -424,12 +492,13 @@ attend_block(enum kv_type type, const struct attend *a, const float *q,
 		w[c].l = w[c].l * shrink[c] + tree32(
 		    _mm512_add_ps(e[0], e[2]), _mm512_add_ps(e[1], e[3]));
 	}
+	v += from * kv_row_bytes(type, a->dim_v);
 	for (i = 0; i + 16 * WIDE <= a->dim_v; i += 16 * WIDE)
-		add_values(type, WIDE, a, nq, v, i, (void *)p, n, shrink, out,
-		    0xffff);
+		add_values(type, WIDE, a, nq, v, i, (void *)(p[0] + from),
+		    n - from, shrink, out, 0xffff);
 	for (; i < a->dim_v; i += 16)
-		add_values(type, 1, a, nq, v, i, (void *)p, n, shrink, out,
-		    lanes(a->dim_v - i));
+		add_values(type, 1, a, nq, v, i, (void *)(p[0] + from),
+		    n - from, shrink, out, lanes(a->dim_v - i));
 }
 
 /* n cached rows of dim elements as floats */
@@ -437,38 +506,54 @@ KERNEL void
 widen_rows(enum kv_type type, const uint8_t *p, size_t n, size_t dim,
     float *dst)
 {
-	for (; n > 0; n--, p += kv_row_bytes(type, dim), dst += dim)
-		for (size_t i = 0; i < dim; i += 16)
+	for (; n > 0; n--, p += kv_row_bytes(type, dim), dst += dim) {
+		size_t i = 0;
+
+		for (; i + 16 <= dim; i += 16)
+			_mm512_storeu_ps(dst + i, cached(type, p, i, 0xffff));
+		if (i < dim)
 			_mm512_mask_storeu_ps(dst + i, lanes(dim - i),
 			    cached(type, p, i, lanes(dim - i)));
+	}
 }
 
 /* Columns c0..c1 of no more than QUERIES queries: several share the work of
    widening keys and values, exactly, to floats. */
 KERNEL void
-attend_some(enum kv_type type, const struct attend *a, size_t c0, size_t c1)
+attend_some(enum kv_type type, bool plain, const struct attend *a, size_t c0,
+    size_t c1)
 {
 	const size_t row_k = kv_row_bytes(type, a->dim_k);
 	const size_t row_v = kv_row_bytes(type, a->dim_v);
 	const bool widen = (c1 - c0) * a->n_q > 1 &&
 	    MAX(a->dim_k, a->dim_v) <= WIDENED;
 	_Alignas(64) float keys[KEYS * WIDENED], values[KEYS * WIDENED];
+	const size_t hidden = plain ? 0 :
+	    attend_hidden(a, a->n_keys + c0);
 	struct walk w[QUERIES], *at;
-	size_t c, i, j, n;
+	size_t c, i, j, n, from;
 
-	for (c = c0; c < c1; c++)
+	for (c = c0, at = w; c < c1; c++) {
 		memset(a->out + c * a->out_stride, 0,
 		    a->n_q * a->dim_v * sizeof *a->out);
-	for (i = 0; i < QUERIES; i++)
-		w[i] = (struct walk){ -INFINITY, 0 };
-	for (j = 0; j < a->n_keys + c1 - 1; j += KEYS) {
+		for (i = 0; i < a->n_q; i++)
+			*at++ = (struct walk){
+				a->sink != NULL ? a->sink[i] : -INFINITY,
+				a->sink != NULL,
+				a->slope != NULL ? a->slope[i] : 0
+			};
+	}
+	for (j = hidden / KEYS * KEYS; j < a->n_keys + c1 - 1; j += KEYS) {
 		const uint8_t *k = (const uint8_t *)a->k + j * row_k;
 		const uint8_t *v = (const uint8_t *)a->v + j * row_v;
 
 		if (widen) {
-			n = MIN(KEYS, a->n_keys + c1 - 1 - j);
-			widen_rows(type, k, n, a->dim_k, keys);
-			widen_rows(type, v, n, a->dim_v, values);
+			from = hidden > j ? hidden - j : 0;
+			n = MIN(KEYS, a->n_keys + c1 - 1 - j) - from;
+			widen_rows(type, k + from * row_k, n, a->dim_k,
+			    keys + from * a->dim_k);
+			widen_rows(type, v + from * row_v, n, a->dim_v,
+			    values + from * a->dim_v);
 		}
 		for (c = c0, at = w; c < c1; c++, at += a->n_q) {
 			const float *q = a->q + c * a->q_stride;
@@ -476,18 +561,26 @@ attend_some(enum kv_type type, const struct attend *a, size_t c0, size_t c1)
 
 			if (a->n_keys + c <= j)
 				continue;
-			n = MIN(KEYS, a->n_keys + c - j);
+			n = a->n_keys + c - j;
+			if (attend_hidden(a, n) >= KEYS)
+				continue;
 			for (i = 0; widen && i + SHARED <= a->n_q; i += SHARED)
-				attend_block(KV_F32, a, q + i * a->dim_k,
-				    SHARED, (void *)keys, (void *)values, n,
-				    at + i, out + i * a->dim_v);
+				attend_block(KV_F32, plain, a,
+				    q + i * a->dim_k, SHARED, (void *)keys,
+				    (void *)values, n, at + i,
+				    out + i * a->dim_v);
 			for (; widen && i < a->n_q; i++)
-				attend_block(KV_F32, a, q + i * a->dim_k, 1,
-				    (void *)keys, (void *)values, n, at + i,
+				attend_block(KV_F32, plain, a,
+				    q + i * a->dim_k, 1, (void *)keys,
+				    (void *)values, n, at + i,
+				    out + i * a->dim_v);
+			for (; i + SHARED <= a->n_q; i += SHARED)
+				attend_block(type, plain, a, q + i * a->dim_k,
+				    SHARED, k, v, n, at + i,
 				    out + i * a->dim_v);
 			for (; i < a->n_q; i++)
-				attend_block(type, a, q + i * a->dim_k, 1, k,
-				    v, n, at + i, out + i * a->dim_v);
+				attend_block(type, plain, a, q + i * a->dim_k,
+				    1, k, v, n, at + i, out + i * a->dim_v);
 		}
 	}
 	for (c = c0, at = w; c < c1; c++)
@@ -504,9 +597,30 @@ attend_some(enum kv_type type, const struct attend *a, size_t c0, size_t c1)
 		}
 }
 
+/* A function each: in one the compiler makes worse code of all. */
+#define ATTEND(name, type, plain) \
+	static __attribute__((noinline)) void \
+	name(const struct attend *a, size_t c0, size_t c1) \
+	{ \
+		attend_some(type, plain, a, c0, c1); \
+	}
+ATTEND(attend_f16, KV_F16, false)
+ATTEND(attend_f32, KV_F32, false)
+ATTEND(attend_q8, KV_Q8_0, false)
+ATTEND(attend_f16_plain, KV_F16, true)
+ATTEND(attend_f32_plain, KV_F32, true)
+ATTEND(attend_q8_plain, KV_Q8_0, true)
+
 static void
 attend(const struct attend *a)
 {
+	static void (*const some[][2])(const struct attend *a, size_t c0,
+	    size_t c1) = {
+		[KV_F16] = { attend_f16, attend_f16_plain },
+		[KV_F32] = { attend_f32, attend_f32_plain },
+		[KV_Q8_0] = { attend_q8, attend_q8_plain },
+	};
+	const bool plain = a->window == 0 && a->cap == 0 && a->slope == NULL;
 	const size_t cols = QUERIES / a->n_q;
 
 	if (cols == 0) {	/* more heads than are taken at once */
@@ -516,20 +630,16 @@ attend(const struct attend *a)
 		attend(&half);
 		half.q += half.n_q * a->dim_k;
 		half.out += half.n_q * a->dim_v;
+		if (a->slope != NULL)
+			half.slope += half.n_q;
+		if (a->sink != NULL)
+			half.sink += half.n_q;
 		half.n_q = a->n_q - half.n_q;
 		attend(&half);
 		return;
 	}
-	for (size_t c = 0; c < a->n_cols; c += cols) {
-		size_t end = MIN(c + cols, a->n_cols);
-
-		if (a->type == KV_F32)
-			attend_some(KV_F32, a, c, end);
-		else if (a->type == KV_F16)
-			attend_some(KV_F16, a, c, end);
-		else
-			attend_some(KV_Q8_0, a, c, end);
-	}
+	for (size_t c = 0; c < a->n_cols; c += cols)
+		some[a->type][plain](a, c, MIN(c + cols, a->n_cols));
 }
 
 /* ---- row operations ---- */

@@ -126,8 +126,14 @@ k_apply(enum k_fn fn, float x)
 		return 0.5f * x * (1 + k_erf(0.70710678f * x));
 	case K_RELU:
 		return x < 0 ? 0 : x;
-	default:
+	case K_RELU2:
 		x = x < 0 ? 0 : x;
 		return x * x;
+	case K_EXP:
+		return k_exp(x);
+	case K_TANH:
+		return k_tanh(x);
+	default:	/* K_SIGMOID */
+		return 1 / (1 + k_exp(-x));
 	}
 }

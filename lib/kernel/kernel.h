@@ -74,13 +74,17 @@
  * rope, with c and s the entries of pair p in the tables (magnitude included):
  *	x' = x * c - y * s;  y' = x * s + y * c		(no fma)
  *
- * attend. Keys are walked in blocks at absolute positions 0, 64, 128, ...; the
- * last one may be short:
- *	m = -inf; l = 0; acc[] = 0;
- *	for each block:
- *		s_j = scale * SUM32(q * k_j)	for its keys
+ * attend, of a query at position i, the last one that it sees. With a window it
+ * sees keys j > i - window only; what the others hold does not matter. Keys are
+ * walked in blocks at absolute positions 0, 64, 128, ...; the last one may be
+ * short, and those in which no key is seen are left out:
+ *	m = -inf; l = 0; acc[] = 0;		with a sink: m = sink; l = 1
+ *	for each block, for the keys in it that are seen:
+ *		s_j = scale * SUM32(q * k_j)
+ *		s_j = cap * k_tanh(s_j / cap)	with a cap
+ *		s_j = s_j - slope * (float)(i - j)	with slopes
  *		n = max(m, max s_j);  c = k_exp(m - n);  m = n;
- *		p_j = k_exp(s_j - m)		p_j = 0 past the last key
+ *		p_j = k_exp(s_j - m)		p_j = 0 for all other keys
  *		l = l * c + TREE(64) of p
  *		acc[d] = acc[d] * c, then acc[d] = fma(p_j, v_j[d], acc[d])
  *						for the keys in order
@@ -114,7 +118,10 @@ enum k_fn {
 			   u = 0.79788456 * x * (1 + 0.044715 * x * x) */
 	K_GELU_ERF,	/* 0.5 * x * (1 + erf(x / sqrt 2)) */
 	K_RELU,		/* max(x, 0) */
-	K_RELU2		/* max(x, 0) squared */
+	K_RELU2,	/* max(x, 0) squared */
+	K_EXP,		/* exp(x) */
+	K_TANH,		/* tanh(x) */
+	K_SIGMOID	/* 1 / (1 + exp(-x)) */
 };
 float k_apply(enum k_fn fn, float x);
 
@@ -191,7 +198,21 @@ struct attend {
 	float scale;
 	float *out;			/* n_q x dim_v, for each column */
 	size_t out_stride;
+	/* What many models do without: zero and NULL then. */
+	size_t window;			/* keys that are seen, at most */
+	float cap;			/* of scores: cap * tanh(score / cap) */
+	const float *slope;		/* n_q: ALiBi, what a score loses with
+					   each position of distance */
+	const float *sink;		/* n_q: the logit of a key that has no
+					   value */
 };
+
+/* How many of the first n keys the query at the last of them does not see. */
+static inline size_t
+attend_hidden(const struct attend *a, size_t n)
+{
+	return a->window != 0 && n > a->window ? n - a->window : 0;
+}
 
 /* The same, one query after the other. */
 static inline void
@@ -205,6 +226,8 @@ attend_each(const struct attend *a, void (*attend_one)(const struct attend *))
 		for (i = 0; i < a->n_q; i++) {
 			one.q = a->q + c * a->q_stride + i * a->dim_k;
 			one.out = a->out + c * a->out_stride + i * a->dim_v;
+			one.slope = a->slope != NULL ? a->slope + i : NULL;
+			one.sink = a->sink != NULL ? a->sink + i : NULL;
 			attend_one(&one);
 		}
 }
@@ -234,7 +257,8 @@ struct kernels {
 	void (*softmax)(float *x, size_t n);	/* n >= 1 */
 	/* Rotates the first n_rot elements of each of n_heads heads; cs and sn
 	   have n_rot / 2 entries. half_split: pairs (p, p + n_rot / 2), else
-	   (2p, 2p + 1). */
+	   (2p, 2p + 1). For other elements than the first of a head let x point
+	   to them; nothing else is touched. */
 	void (*rope)(float *x, size_t n_heads, size_t head_dim, size_t n_rot,
 	    const float *cs, const float *sn, bool half_split);
 

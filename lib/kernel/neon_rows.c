@@ -66,6 +66,23 @@ horner(const float *c, size_t n, float32x4_t x)
 }
 
 static inline float32x4_t
+tanh_v(float32x4_t x)
+{
+	static const float near[] = {
+		-0x1.b92196p-12f, 0x1.490d0ap-9f, -0x1.0d515p-7f,
+		0x1.62e11cp-6f, -0x1.b9d574p-5f, 0x1.110ffep-3f,
+		-0x1.555554p-2f
+	};
+	float32x4_t a = vabsq_f32(x), z = vmulq_f32(x, x), p, big;
+
+	p = vfmaq_f32(a, vmulq_f32(a, z), horner(near, COUNT(near), z));
+	big = vaddq_f32(exp_v(vmulq_f32(splat(2), a)), splat(1));
+	big = vsubq_f32(splat(1), vdivq_f32(splat(2), big));
+	p = vbslq_f32(vcltq_f32(a, splat(1)), p, big);
+	return vbslq_f32(vdupq_n_u32(0x80000000), x, p);
+}
+
+static inline float32x4_t
 erf_v(float32x4_t x)
 {
 	static const float near[] = {
@@ -117,9 +134,15 @@ apply_v(enum k_fn fn, float32x4_t x)
 		return vmulq_f32(vmulq_f32(splat(0.5f), x), vaddq_f32(one, u));
 	case K_RELU:
 		return relu_v(x);
-	default:
+	case K_RELU2:
 		x = relu_v(x);
 		return vmulq_f32(x, x);
+	case K_EXP:
+		return exp_v(x);
+	case K_TANH:
+		return tanh_v(x);
+	default:	/* K_SIGMOID */
+		return vdivq_f32(one, vaddq_f32(one, exp_v(vnegq_f32(x))));
 	}
 }
 
@@ -356,6 +379,39 @@ scores(const struct attend *a, enum kv_type type, size_t j0, size_t n, float *p)
 	}
 }
 
+/* Scores of a block, up to a whole vector, for all keys but from..end: never
+   the maximum, and exp() gives 0. */
+static void
+hide(float *p, size_t from, size_t end)
+{
+	for (size_t j = 0; j < from; j++)
+		p[j] = -INFINITY;
+	for (size_t j = end; j % 4 != 0; j++)
+		p[j] = -INFINITY;
+}
+
+/* Soft cap and ALiBi of a block's scores; its first key is so far from the
+   query, `end` the number of keys. */
+static void
+bend(const struct attend *a, size_t distance, float *p, size_t end)
+{
+	static const int32_t lane[4] = { 0, 1, 2, 3 };
+	float32x4_t cap = splat(a->cap), s, far;
+
+	for (size_t i = 0; i < end; i += 4) {
+		s = vld1q_f32(p + i);
+		if (a->cap != 0)
+			s = vmulq_f32(cap, tanh_v(vdivq_f32(s, cap)));
+		if (a->slope != NULL) {
+			far = vcvtq_f32_s32(vsubq_s32(
+			    vdupq_n_s32((int32_t)(distance - i)),
+			    vld1q_s32(lane)));
+			s = vsubq_f32(s, vmulq_n_f32(far, *a->slope));
+		}
+		vst1q_f32(p + i, s);
+	}
+}
+
 /* `width` elements of the output from d on, all keys of a block at once: they
    stay in registers meanwhile. A multiple of 8, at most 32. */
 INLINE void
@@ -420,23 +476,31 @@ tree64(const float *p)
 INLINE void
 attend_type(const struct attend *a, enum kv_type type)
 {
-	float m = -INFINITY, l = 0, p[KEYS] = { 0 }, shrink, top;
+	float m = a->sink != NULL ? *a->sink : -INFINITY, top, shrink;
+	float l = a->sink != NULL, p[KEYS];
+	size_t hidden = attend_hidden(a, a->n_keys);
 
 	memset(a->out, 0, a->dim_v * sizeof *a->out);
-	for (size_t j0 = 0; j0 < a->n_keys; j0 += KEYS) {
-		size_t n = MIN(KEYS, a->n_keys - j0);
+	for (size_t j0 = hidden / KEYS * KEYS; j0 < a->n_keys; j0 += KEYS) {
+		size_t from = hidden > j0 ? hidden - j0 : 0;
+		size_t end = MIN(KEYS, a->n_keys - j0), n = end - from;
 
-		scores(a, type, j0, n, p);
-		top = neon_max(p, n);
+		hide(p, from, end);
+		scores(a, type, j0 + from, n, p + from);
+		if (a->cap != 0 || a->slope != NULL) {
+			bend(a, a->n_keys - 1 - j0, p, end);
+			hide(p, from, end);
+		}
+		top = neon_max(p, end);
 		top = top > m ? top : m;
 		shrink = k_exp(m - top);
 		m = top;
-		for (size_t j = 0; j < n; j += 4)
+		for (size_t j = 0; j < end; j += 4)
 			vst1q_f32(p + j, exp_v(vsubq_f32(vld1q_f32(p + j),
 			    splat(m))));
-		for (size_t j = n; j < KEYS; j++)
+		for (size_t j = (end + 3) / 4 * 4; j < KEYS; j++)
 			p[j] = 0;
-		values(a, type, j0, n, p, shrink);
+		values(a, type, j0 + from, n, p + from, shrink);
 		l = l * shrink + tree64(p);
 	}
 	for (size_t d = 0; d < a->dim_v; d++)

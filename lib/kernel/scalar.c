@@ -554,19 +554,24 @@ cached(enum kv_type type, const uint8_t *row, size_t d, size_t dim, float *dst)
 	return n;
 }
 
-/* q . key j */
+/* How well key j fits the query. */
 static float
 score(const struct attend *a, size_t j)
 {
 	const uint8_t *key = (const uint8_t *)a->k +
 	    j * kv_row_bytes(a->type, a->dim_k);
-	float s[32] = { 0 }, k[32];
+	float part[32] = { 0 }, k[32], s;
 
 	for (size_t d = 0, n; d < a->dim_k; d += n) {
 		n = cached(a->type, key, d, a->dim_k, k);
-		dot_add(s, a->q + d, k, n);
+		dot_add(part, a->q + d, k, n);
 	}
-	return tree(s, 32);
+	s = a->scale * tree(part, 32);
+	if (a->cap != 0)
+		s = a->cap * k_tanh(s / a->cap);
+	if (a->slope != NULL)
+		s -= *a->slope * (float)(a->n_keys - 1 - j);
+	return s;
 }
 
 /* out += p * value j */
@@ -588,23 +593,26 @@ add_value(const struct attend *a, size_t j, float p)
 static void
 attend_one(const struct attend *a)
 {
-	float m = -INFINITY, l = 0, p[KEYS], shrink, top;
+	float m = a->sink != NULL ? *a->sink : -INFINITY, top, shrink;
+	float l = a->sink != NULL, p[KEYS];
+	size_t hidden = attend_hidden(a, a->n_keys);
 
 	memset(a->out, 0, a->dim_v * sizeof *a->out);
-	for (size_t j0 = 0; j0 < a->n_keys; j0 += KEYS) {
+	for (size_t j0 = hidden / KEYS * KEYS; j0 < a->n_keys; j0 += KEYS) {
 		size_t n = MIN(KEYS, a->n_keys - j0);
+		size_t from = hidden > j0 ? hidden - j0 : 0;
 
-		for (size_t j = 0; j < n; j++)
-			p[j] = a->scale * score(a, j0 + j);
-		top = max(p, n);
+		for (size_t j = from; j < n; j++)
+			p[j] = score(a, j0 + j);
+		top = max(p + from, n - from);
 		top = top > m ? top : m;
 		shrink = k_exp(m - top);
 		m = top;
 		for (size_t j = 0; j < KEYS; j++)
-			p[j] = j < n ? k_exp(p[j] - m) : 0;
+			p[j] = j >= from && j < n ? k_exp(p[j] - m) : 0;
 		for (size_t d = 0; d < a->dim_v; d++)
 			a->out[d] *= shrink;
-		for (size_t j = 0; j < n; j++)
+		for (size_t j = from; j < n; j++)
 			add_value(a, j0 + j, p[j]);
 		l = l * shrink + tree(p, KEYS);
 	}

@@ -225,8 +225,14 @@ fn_value(enum k_fn fn, double x)
 		return 0.5 * x * (1 + erf(x / sqrt(2)));
 	case K_RELU:
 		return fmax(x, 0);
-	default:
+	case K_RELU2:
 		return fmax(x, 0) * fmax(x, 0);
+	case K_EXP:
+		return exp(x);
+	case K_TANH:
+		return tanh(x);
+	default:
+		return 1 / (1 + exp(-x));
 	}
 }
 
@@ -238,7 +244,7 @@ test_activations(void)
 	bool good = true, gated = true;
 
 	fill(u, N, 2);
-	for (int fn = K_SILU; fn <= K_RELU2; fn++) {
+	for (int fn = K_SILU; fn <= K_SIGMOID; fn++) {
 		for (int i = 0; i < N; i++)
 			x[i] = g[i] = y[i] = (float)(i - 2000) * 0.01f;
 		k->apply((enum k_fn)fn, y, N);
@@ -250,12 +256,14 @@ test_activations(void)
 			gated &= g[i] == y[i] * u[i];
 		}
 	}
-	ok(good, "silu, gelu, gelu_erf, relu, relu2 are what they are called");
+	ok(good, "activation functions are what they are called");
 	ok(gated, "a gate is the function times the other part");
 	y[0] = y[1] = -1e30f;
 	k->apply(K_SILU, y, 1);
+	y[2] = -1e30f;
 	k->apply(K_GELU, y + 1, 1);
-	ok(y[0] == 0 && y[1] == 0, "far negative arguments give 0");
+	k->apply(K_SIGMOID, y + 2, 1);
+	ok(y[0] == 0 && y[1] == 0 && y[2] == 0, "far negative arguments give 0");
 }
 
 /* ---- quantized activations ---- */
@@ -830,6 +838,78 @@ test_attend_case(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys)
 	return e;
 }
 
+/* Attention with all that kinds of models add to it, by its formula: two
+   columns of two queries, each with a window, cap, slopes and sinks or not. */
+static double
+test_attend_kind(int with, size_t n_keys, size_t window)
+{
+	enum { DIM_K = 24, DIM_V = 16, N_Q = 2, COLS = 2 };
+	size_t n = n_keys + COLS - 1;
+	float *kf = new(n * DIM_K, 4), *vf = new(n * DIM_V, 4);
+	float q[COLS * N_Q * DIM_K], out[COLS * N_Q * DIM_V];
+	float slope[N_Q] = { 0.5f, 0.0625f }, sink[N_Q] = { 1.5f, -0.5f };
+	double want[COLS * N_Q * DIM_V], *w = want;
+	double *p = new(n, sizeof *p);
+	struct attend a = { .type = KV_F32, .q = q, .q_stride = N_Q * DIM_K,
+	    .k = kf, .v = vf, .dim_k = DIM_K, .dim_v = DIM_V,
+	    .n_keys = n_keys, .n_cols = COLS, .n_q = N_Q, .scale = 0.25f,
+	    .out = out, .out_stride = N_Q * DIM_V,
+	    .window = with & 1 ? window : 0, .cap = with & 2 ? 3 : 0,
+	    .slope = with & 4 ? slope : NULL, .sink = with & 8 ? sink : NULL };
+
+	fill(q, COUNT(q), 4);
+	fill(kf, n * DIM_K, 3);
+	fill(vf, n * DIM_V, 1);
+	for (size_t i = n_keys - 1; i < n; i++) {
+		for (size_t h = 0; h < N_Q; h++, w += DIM_V) {
+			const float *x = q + ((i + 1 - n_keys) * N_Q + h) *
+			    DIM_K;
+			double sum = with & 8 ? exp(sink[h]) : 0;
+
+			for (size_t j = 0; j <= i; j++) {
+				p[j] = 0;
+				if (with & 1 && j + window <= i)
+					continue;
+				for (size_t d = 0; d < DIM_K; d++)
+					p[j] += (double)x[d] *
+					    kf[j * DIM_K + d];
+				p[j] *= 0.25;
+				if (with & 2)
+					p[j] = 3 * tanh(p[j] / 3);
+				if (with & 4)
+					p[j] -= slope[h] * (double)(i - j);
+				p[j] = exp(p[j]);
+				sum += p[j];
+			}
+			for (size_t d = 0; d < DIM_V; d++) {
+				w[d] = 0;
+				for (size_t j = 0; j <= i; j++)
+					w[d] += p[j] / sum * vf[j * DIM_V + d];
+			}
+		}
+	}
+	k->attend(&a);
+	free(kf), free(vf), free(p);
+	return error(out, want, COUNT(want));
+}
+
+static void
+test_attend_kinds(void)
+{
+	static const size_t keys[] = { 1, 2, 64, 65, 130, 300 };
+	static const size_t window[] = { 1, 63, 64, 65, 128, 1000 };
+	double worst = 0;
+
+	for (int with = 0; with < 16; with++)
+		for (size_t i = 0; i < COUNT(keys); i++)
+			for (size_t j = 0; j < COUNT(window); j++)
+				worst = fmax(worst, test_attend_kind(with,
+				    keys[i], window[j]));
+	printf("# windows, caps, slopes, sinks: error at most %.3g\n", worst);
+	ok(worst < 5e-6, "attention with windows, caps, slopes and sinks is "
+	    "near its float64 value");
+}
+
 static void
 test_attend(void)
 {
@@ -959,7 +1039,8 @@ test_same_bits(void)
 	static float x[N], y[N], dots[COUNT(scales)];
 	static uint16_t kv[KEYS * DIM];
 	static uint8_t w[7 * 256];
-	uint64_t h[3] = { HASH_START, HASH_START, HASH_START };
+	static const float slope = 0.125f, sink = 0.5f;
+	uint64_t h[4] = { HASH_START, HASH_START, HASH_START, HASH_START };
 	struct attend a = { .type = KV_F16, .q = x, .k = kv, .v = kv,
 	    .dim_k = DIM, .dim_v = DIM, .n_keys = KEYS, .n_cols = 1,
 	    .n_q = 1,
@@ -991,13 +1072,24 @@ test_same_bits(void)
 	k->kv_store(KV_F16, x, KEYS * DIM, kv);
 	k->attend(&a);
 	h[2] = hash_floats(h[2], y, DIM);
+	a.window = 77;
+	a.cap = 1.5f;
+	a.slope = &slope;
+	a.sink = &sink;
+	k->attend(&a);
+	h[3] = hash_floats(h[3], y, DIM);
+	for (int fn = K_EXP; fn <= K_SIGMOID; fn++) {
+		memcpy(y, x, KEYS * DIM * sizeof *y);
+		k->apply((enum k_fn)fn, y, KEYS * DIM);
+		h[3] = hash_floats(h[3], y, KEYS * DIM);
+	}
 	k->rms_norm(x, x + DIM, N / 2, 1e-6f, y);
 	h[2] = hash_floats(h[2], y, N / 2);
 	k->layer_norm(x, x + DIM, x + 2 * DIM, N / 2, 1e-6f, y);
 	h[2] = hash_floats(h[2], y, N / 2);
 	k->softmax(x, N / 2);
 	h[2] = hash_floats(h[2], x, N / 2);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		printf("# checksum %d: 0x%016" PRIx64 "\n", i, h[i]);
 	ok(h[0] == 0x0be3e5cb9a70b6c4,
 	    "functions have the bits they always had");
@@ -1005,6 +1097,8 @@ test_same_bits(void)
 	    "dot products have the bits they always had");
 	ok(h[2] == 0x847e9574a9327b34,
 	    "attention and norms have the bits they always had");
+	ok(h[3] == 0x623aa9193c43b356,
+	    "windows, caps, slopes, sinks, exp, tanh and sigmoid have the bits they always had");
 }
 
 /* ---- the choice ---- */
@@ -1028,7 +1122,7 @@ test_choice(void)
 int
 main(void)
 {
-	printf("1..46\n");
+	printf("1..48\n");
 	k = &kernels_scalar;
 	test_half();
 	test_functions();
@@ -1041,6 +1135,7 @@ main(void)
 	test_matmul_parts();
 	test_dots_shared();
 	test_attend();
+	test_attend_kinds();
 	test_rows();
 	test_rope();
 	test_same_bits();

@@ -426,9 +426,12 @@ test_kv_store_q8(void)
 /* Queries that share keys, at most: more than kernels take at once. */
 enum { QUERIES = 45 };
 
+/* What attention may come with. */
+enum { WINDOW = 1, CAP = 2, SLOPE = 4, SINK = 8, ALL_OF_IT = 15 };
+
 static bool
 same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
-    enum values v)
+    enum values v, int with, size_t window)
 {
 	size_t nk = n_keys * dim_k, nv = n_keys * dim_v;
 	size_t row_k = kv_row_bytes(type, dim_k);
@@ -443,14 +446,20 @@ same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
 	struct fenced vv = fenced(n_keys * row_v);
 	struct fenced tmp = fenced(MAX(nk, nv) * sizeof(float));
 	struct fenced out = fenced(all * dim_v * sizeof(float));
-	static float want[QUERIES * 512];
+	static float want[QUERIES * 1024], slope[QUERIES], sink[QUERIES];
 	struct attend a = { .type = type, .q = q.p, .k = kk.p, .v = vv.p,
 	    .dim_k = dim_k, .dim_v = dim_v, .n_keys = n_keys + 1 - n_cols,
 	    .n_cols = n_cols, .n_q = n_q, .q_stride = n_q * dim_k,
 	    .scale = 1 / sqrtf((float)dim_k), .out = want,
-	    .out_stride = n_q * dim_v };
+	    .out_stride = n_q * dim_v,
+	    .window = with & WINDOW ? window : 0,
+	    .cap = with & CAP ? 5 : 0, .slope = with & SLOPE ? slope : NULL,
+	    .sink = with & SINK ? sink : NULL };
+	size_t hidden;
 	bool good;
 
+	fill(slope, n_q, v);
+	fill(sink, n_q, v);
 	fill(q.p, all * dim_k, v);
 	fill(tmp.p, nk, v);
 	for (size_t j = 0; j < n_keys; j++)
@@ -461,6 +470,10 @@ same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
 		def->kv_store(type, (float *)tmp.p + j * dim_v, dim_v,
 		    (uint8_t *)vv.p + j * row_v);
 	def->attend(&a);
+	/* what no column sees may be anything: NaN, here */
+	hidden = attend_hidden(&a, a.n_keys);
+	memset(kk.p, 0xff, hidden * row_k);
+	memset(vv.p, 0xff, hidden * row_v);
 	a.out = out.p;
 	k->attend(&a);
 	good = same_all(want, out.p, all * dim_v);
@@ -486,16 +499,47 @@ test_attention(void)
 			enum values v = (enum values)(dim % VALUES);
 
 			good &= same_attention(kt, dim, 301 - dim,
-			    1 + mixed() % 200, v);
-			good &= same_attention(kt, dim, dim, 70, TAME);
+			    1 + mixed() % 200, v, 0, 0);
+			good &= same_attention(kt, dim, dim, 70, TAME, 0, 0);
 		}
 		for (size_t n = 1; n <= 200; n++) {
-			good &= same_attention(kt, 64, 64, n, TAME);
+			good &= same_attention(kt, 64, 64, n, TAME, 0, 0);
 			good &= same_attention(kt, 80, 48, n,
-			    (enum values)(n % VALUES));
+			    (enum values)(n % VALUES), 0, 0);
 		}
 		ok(good, name[type]);
 	}
+}
+
+/* Windows, caps, slopes and sinks in all combinations; heads of all widths. */
+static void
+test_attention_kinds(void)
+{
+	static const size_t window[] = { 1, 2, 15, 16, 17, 63, 64, 65, 100, 128,
+	    1000 };
+	static const size_t dim[][2] = { { 24, 16 }, { 40, 33 }, { 64, 64 },
+	    { 257, 80 }, { 96, 300 }, { 576, 512 }, { 1024, 1023 } };
+	bool good[KV_Q8_0 + 1] = { true, true, true }, wide = true;
+
+	for (int with = 0; with <= ALL_OF_IT; with++) {
+		for (size_t i = 0; i < 130; i++) {
+			enum kv_type type = (enum kv_type)(i % 3);
+
+			good[type] &= same_attention(type, dim[i % 4][0],
+			    dim[i % 4][1], 1 + (size_t)mixed() % 330,
+			    (enum values)(i / 3 % VALUES), with,
+			    window[i % COUNT(window)]);
+		}
+		for (size_t i = 0; i < 2 * COUNT(dim); i++)
+			wide &= same_attention((enum kv_type)(mixed() % 3),
+			    dim[i / 2][0], dim[i / 2][1],
+			    1 + (size_t)mixed() % 150, TAME, with,
+			    window[mixed() % COUNT(window)]);
+	}
+	ok(good[KV_F16], "windows, caps, slopes and sinks over F16");
+	ok(good[KV_F32], "windows, caps, slopes and sinks over F32");
+	ok(good[KV_Q8_0], "windows, caps, slopes and sinks over Q8_0");
+	ok(wide, "heads of up to 1024 elements");
 }
 
 /* ---- rows ---- */
@@ -595,7 +639,7 @@ static void
 row_apply(const struct kernels *set, float *x, const float *u, size_t n)
 {
 	(void)u;
-	for (int fn = K_SILU; fn <= K_RELU2; fn++)
+	for (int fn = K_SILU; fn <= K_SIGMOID; fn++)
 		if (n % 5 == (size_t)fn % 5)
 			set->apply((enum k_fn)fn, x, n);
 }
@@ -603,7 +647,7 @@ row_apply(const struct kernels *set, float *x, const float *u, size_t n)
 static void
 row_gate(const struct kernels *set, float *x, const float *u, size_t n)
 {
-	for (int fn = K_SILU; fn <= K_RELU2; fn++)
+	for (int fn = K_SILU; fn <= K_SIGMOID; fn++)
 		if (n % 5 == (size_t)fn % 5)
 			set->gate((enum k_fn)fn, x, u, n);
 }
@@ -616,7 +660,7 @@ test_functions(void)
 	static float x[N], y[N];
 	bool good = true;
 
-	for (int fn = K_SILU; fn <= K_RELU2; fn++) {
+	for (int fn = K_SILU; fn <= K_SIGMOID; fn++) {
 		for (uint64_t u = 0; u < UINT32_MAX; ) {
 			for (int i = 0; i < N; i++, u += 997) {
 				uint32_t bits = (uint32_t)u;
@@ -643,14 +687,18 @@ test_rope(void)
 
 		fill(cs, n_rot / 2, TAME);
 		fill(sn, n_rot / 2, n_rot % 8 ? TAME : SPREAD);
-		for (int split = 0; split < 2; split++) {
+		for (int i = 0; i < 4; i++) {
 			struct fenced z = fenced(3 * dim * sizeof(float));
+			bool split = i % 2;
+			/* the first elements of the heads, or the last */
+			size_t at = i < 2 ? 0 : dim - n_rot;
 
 			fill(x, 3 * dim, n_rot % 6 ? TAME : WILD);
 			memcpy(y, x, 3 * dim * sizeof *x);
 			memcpy(z.p, x, 3 * dim * sizeof *x);
-			def->rope(y, 3, dim, n_rot, cs, sn, split);
-			k->rope(z.p, 3, dim, n_rot, cs, sn, split);
+			def->rope(y + at, 3, dim, n_rot, cs, sn, split);
+			k->rope((float *)z.p + at, 3, dim, n_rot, cs, sn,
+			    split);
 			good &= same_all(y, z.p, 3 * dim);
 			unfence(&z);
 		}
@@ -666,6 +714,7 @@ test_set(void)
 	test_kv_store();
 	test_kv_store_q8();
 	test_attention();
+	test_attention_kinds();
 	test_row(row_rms, "rms_norm");
 	test_row(row_rms_plain, "rms_norm without weights");
 	test_row(row_layer, "layer_norm");
