@@ -10,6 +10,12 @@ import random
 import struct
 
 VOCAB = 80
+TOKENIZER = {
+    'tokenizer.ggml.model': 'llama',
+    'tokenizer.ggml.tokens': ['<unk>', '<s>', '</s>'] +
+                             ['t%d' % i for i in range(3, VOCAB)],
+    'tokenizer.ggml.scores': [0.0] * VOCAB,
+    'tokenizer.ggml.token_type': [2, 3, 3] + [1] * (VOCAB - 3)}
 FLOAT = {'F32': (0, 'f'), 'F16': (1, 'e')}
 
 
@@ -66,7 +72,8 @@ class Case:
     """The keys and tensors of a model that is being made."""
 
     def __init__(self, arch, **keys):
-        self.arch, self.keys, self.tensors = arch, {}, {}
+        self.arch, self.tensors = arch, {}
+        self.keys = {'general.architecture': arch}
         self.random = random.Random(arch)
         self.kind = 'F16'
         self.set(vocab_size=VOCAB, context_length=512, **keys)
@@ -104,8 +111,8 @@ class Case:
 
     def write(self, path):
         head = struct.pack('<4sIQQ', b'GGUF', 3, len(self.tensors),
-                           len(self.keys) + 1)
-        for k, v in {'general.architecture': self.arch, **self.keys}.items():
+                           len(self.keys) + len(TOKENIZER))
+        for k, v in {**self.keys, **TOKENIZER}.items():
             kind, data = value(v)
             head += string(k) + struct.pack('<I', kind) + data
         body = b''
@@ -253,7 +260,7 @@ def make(name, path):
 
 # ---- llama and what is almost llama ----
 
-ROPE_OLD = dict(rope__freq_base=700.0)
+BASE = dict(rope__freq_base=700.0)
 LONG = dict(rope__freq_base=700.0, rope__scaling__type='longrope',
             rope__scaling__attn_factor=1.2)
 YARN = dict(rope__freq_base=100.0, rope__scaling__type='yarn',
@@ -261,7 +268,7 @@ YARN = dict(rope__freq_base=100.0, rope__scaling__type='yarn',
             rope__scaling__original_context_length=64,
             rope__scaling__attn_factor=0.9)
 
-plain('llama-qkv', 'llama', ROPE_OLD, qkv='fused', bias='qkv', hk=12, hv=16)
+plain('llama-qkv', 'llama', BASE, qkv='fused', bias='qkv', hk=12, hv=16)
 plain('llama-qkv-biases-apart', 'llama', qkv='fused, biases apart')
 plain('llama-bf16', 'llama', kind='BF16', bias='qkv o f', tied=True)
 plain('llama-arrays', 'llama', dict(rope__freq_base=500.0), L=3,
@@ -275,7 +282,7 @@ plain('llama-attn-factor', 'llama', dict(
 MOE = dict(expert_count=4, expert_used_count=2)
 plain('llama-experts-apart', 'llama', MOE, f=24,
       experts=dict(form='apart'))
-plain('llama-experts-gate-up', 'llama', {**MOE, 'expert_weights_scale': 1.4},
+plain('llama-experts-gate-up', 'llama', MOE,
       f=24, experts=dict(form='gate_up'))
 
 
@@ -304,14 +311,14 @@ plain('minicpm-tied', 'minicpm', dict(
     logits=1.0, bias='qkv')
 plain('mistral3', 'mistral3', dict(
     YARN, rope__scaling__original_context_length=8,
-    rope__scaling__yarn_beta_fast=4.0, rope__scaling__yarn_beta_slow=0.1,
+    rope__scaling__yarn_beta_fast=0.15, rope__scaling__yarn_beta_slow=0.02,
     rope__scaling__yarn_log_multiplier=0.7,
     attention__temperature_scale=0.4), hk=16)
 plain('mistral3-plain', 'mistral3', tied=True)
-plain('internlm2', 'internlm2', ROPE_OLD, bias='qkv o')
-plain('internlm2-qkv', 'internlm2', ROPE_OLD, qkv='fused', bias='qkv')
-plain('smollm3-tied', 'smollm3', ROPE_OLD, L=5, tied=True)
-plain('exaone-tied', 'exaone', ROPE_OLD, tied=True)
+plain('internlm2', 'internlm2', BASE, bias='qkv o')
+plain('internlm2-qkv', 'internlm2', BASE, qkv='fused', bias='qkv')
+plain('smollm3-tied', 'smollm3', BASE, L=5, tied=True)
+plain('exaone-tied', 'exaone', BASE, tied=True)
 plain('baichuan-13b', 'baichuan', L=40, d=40, H=5, K=5, f=16)
 plain('baichuan-other', 'baichuan', L=3, K=4)
 plain('granite-residual', 'granite', dict(
@@ -337,13 +344,13 @@ plain('deepseek-scale', 'deepseek', dict(
 
 # ---- qwen, phi, olmo ----
 
-plain('qwen2-tied', 'qwen2', ROPE_OLD, bias='qkv', tied=True)
-plain('qwen2-qkv-biases-apart', 'qwen2', ROPE_OLD, qkv='fused, biases apart')
+plain('qwen2-tied', 'qwen2', BASE, bias='qkv', tied=True)
+plain('qwen2-qkv-biases-apart', 'qwen2', BASE, qkv='fused, biases apart')
 
 
 @case('qwen2-output-bias')
 def _():
-    m = transformer('qwen2', ROPE_OLD, bias='qkv')
+    m = transformer('qwen2', BASE, bias='qkv')
     m.vector('output.bias', VOCAB, spread=1.0)
     return m
 
@@ -359,20 +366,22 @@ def _():
     return m
 
 
-plain('qwen3-tied', 'qwen3', ROPE_OLD, hk=12, qk='head', tied=True)
+plain('qwen3-tied', 'qwen3', BASE, hk=12, qk='head', tied=True)
 QWEN3MOE = dict(expert_count=6, expert_used_count=2,
                 expert_feed_forward_length=24, rope__freq_base=700.0)
 plain('qwen3moe-gate-up', 'qwen3moe', QWEN3MOE, hk=12, qk='head',
       experts=dict(form='gate_up'))
 plain('qwen3moe-sigmoid', 'qwen3moe', dict(QWEN3MOE, expert_gating_func=2),
       qk='head', experts={})
-plain('qwen3moe-late', 'qwen3moe', dict(QWEN3MOE, expert_gating_func=3),
-      qk='head', experts={})
 plain('olmoe', 'olmoe', dict(expert_count=6, expert_used_count=3), f=24, K=4,
       qk='row', experts={})
+# (where weights are normalised, late is the same as first)
+plain('olmoe-late', 'olmoe', dict(
+    expert_count=6, expert_used_count=3, expert_gating_func=3), f=24, K=4,
+    qk='row', experts={})
 plain('olmo2-window', 'olmo2', dict(YARN, attention__sliding_window=6), L=5,
       norms=POST, qk='row')
-plain('olmo2-kv', 'olmo2', ROPE_OLD, norms=POST, qk='row', K=1)
+plain('olmo2-kv', 'olmo2', BASE, norms=POST, qk='row', K=1)
 
 
 @case('phi2-qkv')
@@ -384,8 +393,8 @@ def _():
     return m
 
 
-plain('phi3-split', 'phi3', ROPE_OLD, ffn='fused', tied=True)
-plain('phi3-window', 'phi3', dict(ROPE_OLD, attention__sliding_window=5),
+plain('phi3-split', 'phi3', BASE, ffn='fused', tied=True)
+plain('phi3-window', 'phi3', dict(BASE, attention__sliding_window=5),
       ffn='fused', qkv='fused')
 
 # ---- gemma ----
@@ -393,7 +402,7 @@ plain('phi3-window', 'phi3', dict(ROPE_OLD, attention__sliding_window=5),
 SWA = dict(attention__sliding_window=5, rope__freq_base=300.0)
 CAPS = dict(attn_logit_softcapping=2.5, final_logit_softcapping=6.0)
 SANDWICH = PRE + POST
-plain('gemma-wide', 'gemma', ROPE_OLD, K=1, hk=12, tied=True)
+plain('gemma-wide', 'gemma', BASE, K=1, hk=12, tied=True)
 plain('gemma2-46l', 'gemma2', {**SWA, **CAPS}, L=46, H=2, K=1, hk=24, f=24,
       norms=SANDWICH, tied=True)
 plain('gemma2-pattern-number', 'gemma2', dict(
@@ -415,7 +424,7 @@ plain('stablelm-12b', 'stablelm', dict(rope__dimension_count=4), norm='ln',
       norms=('attn_norm',), qk='each', bias='qkv')
 plain('stablelm-qk-norm', 'stablelm', dict(rope__dimension_count=2),
       norm='ln', qk='each')
-plain('starcoder2-tied', 'starcoder2', ROPE_OLD, norm='ln', bias='qkv o f',
+plain('starcoder2-tied', 'starcoder2', BASE, norm='ln', bias='qkv o f',
       ffn='plain', tied=True)
 NEOX = dict(norm='ln', K=4, qkv='fused', bias='qkv o f', ffn='plain')
 plain('gptneox-serial', 'gptneox', dict(
@@ -426,11 +435,11 @@ plain('falcon-40b', 'falcon', norm='ln', norms=('attn_norm', 'attn_norm_2'),
       qkv='fused', ffn='plain')
 plain('falcon-tied', 'falcon', norm='ln', norms=('attn_norm',), K=1,
       qkv='fused', ffn='plain', tied=True)
-plain('command-r-plus', 'command-r', dict(ROPE_OLD, logit_scale=0.4), L=64,
+plain('command-r-plus', 'command-r', dict(BASE, logit_scale=0.4), L=64,
       norm='ln, no bias', norms=('attn_norm',), qk='each', f=16, tied=True,
       logits=5.0)
 plain('cohere2', 'cohere2', dict(
-    ROPE_OLD, logit_scale=0.4, attention__sliding_window=5), L=5,
+    BASE, logit_scale=0.4, attention__sliding_window=5), L=5,
     norm='ln, no bias', norms=('attn_norm',), tied=True, logits=5.0)
 plain('nemotron-biases', 'nemotron', dict(rope__dimension_count=4), norm='ln',
       bias='qkv o f', ffn='plain')
@@ -489,9 +498,9 @@ def _():        # learned positions instead of ALiBi
 
 # ---- post norms, glm ----
 
-plain('exaone4', 'exaone4', dict(ROPE_OLD, attention__sliding_window=5), L=3,
+plain('exaone4', 'exaone4', dict(BASE, attention__sliding_window=5), L=3,
       norms=POST, qk='head', tied=True)
-plain('exaone4-64l', 'exaone4', dict(ROPE_OLD, attention__sliding_window=5),
+plain('exaone4-64l', 'exaone4', dict(BASE, attention__sliding_window=5),
       L=64, norms=POST, qk='head', H=2, K=1, hk=16, f=24)
 plain('chatglm-split', 'chatglm', dict(rope__dimension_count=4),
       bias='qkv', ffn='fused')
@@ -514,7 +523,7 @@ def gpt_oss(keys, **more):
 
 CASES['gpt-oss-mxfp4'] = lambda: gpt_oss(YARN, kind='MXFP4')
 CASES['gpt-oss-pattern'] = lambda: gpt_oss(dict(
-    ROPE_OLD, attention__sliding_window_pattern=3))
+    BASE, attention__sliding_window_pattern=3))
 
 
 # ---- deepseek2 ----

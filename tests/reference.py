@@ -6,6 +6,7 @@ usage: reference.py logits MODEL [-c N] <ids >rows    one line of token ids in;
            out: the logits after each id, little-endian float32
        reference.py check MODEL [-c N] [-t TOL] <stream    the largest
            difference to what `pico-forward -a` wrote; exit 1 if above TOL
+       reference.py differ FILE FILE      the same for two files of rows
        reference.py make CASE OUT.gguf    a tiny random model (refcases.py)
        reference.py cases                 the names of all cases
 
@@ -14,7 +15,6 @@ a list of rows, and shares nothing with lib/model: what both compute alike is
 probably right. -c is the context (it chooses the table of longrope).
 """
 import math
-import os
 import struct
 import sys
 from operator import add, mul
@@ -921,15 +921,33 @@ def read_stream(data):
     return out
 
 
+def report(got, want, tolerance):
+    if not got or len(got) != len(want):
+        print('%d logits instead of %d' % (len(got), len(want)))
+        return 1
+    worst = 0.0
+    for a, b in zip(got, want):
+        diff = abs(a - b)
+        worst = diff if not diff <= worst else worst    # a NaN stays
+    print('largest difference %.2g in %d logits' % (worst, len(got)))
+    return 0 if worst <= tolerance else 1
+
+
 def check(model, stream, tolerance):
-    worst, n = 0.0, 0
+    got, want = [], []
     for token, row in read_stream(stream):
-        for got, want in zip(row, model.step(token)):
-            diff = abs(got - want)
-            worst = diff if not diff <= worst else worst
-            n += 1
-    print('largest difference %.2g in %d logits' % (worst, n))
-    return 0 if n and worst <= tolerance else 1
+        got += row
+        want += model.step(token)
+    return report(got, want, tolerance)
+
+
+def differ(*paths):
+    rows = []
+    for path in paths:
+        with open(path, 'rb') as f:
+            data = f.read()
+        rows.append(struct.unpack('<%df' % (len(data) // 4), data))
+    return report(*rows, 1e-3)
 
 
 def logits(model, ids):
@@ -951,6 +969,8 @@ def main(args):
         import refcases
         refcases.make(args[1], args[2])
         return 0
+    if len(args) == 3 and args[0] == 'differ':
+        return differ(*args[1:])
     if len(args) < 2 or args[0] not in ('logits', 'check') or len(args) % 2:
         print(__doc__.split('\n\n')[1], file=sys.stderr)
         return 2
