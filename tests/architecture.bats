@@ -84,7 +84,7 @@ agree() {
 }
 
 @test "architecture: exaone" {
-	agree exaone-tied
+	agree exaone-freqs
 }
 
 @test "architecture: baichuan" {
@@ -113,11 +113,11 @@ agree() {
 }
 
 @test "architecture: qwen2moe" {
-	agree qwen2moe
+	agree qwen2moe qwen2moe-widths
 }
 
 @test "architecture: qwen3" {
-	agree qwen3-tied
+	agree qwen3-qkv qwen3-tied
 }
 
 @test "architecture: qwen3moe" {
@@ -137,7 +137,7 @@ agree() {
 }
 
 @test "architecture: phi3" {
-	agree phi3-split phi3-window
+	agree phi3-split phi3-partial phi3-window
 }
 
 @test "architecture: gemma" {
@@ -214,7 +214,7 @@ agree() {
 
 @test "architecture: deepseek2" {
 	agree deepseek2-lite deepseek2-mla deepseek2-yarn \
-	    deepseek2-lite-mla deepseek2-v3
+	    deepseek2-lite-mla deepseek2-v3 deepseek2-v3-no-groups
 }
 
 @test "architecture: mamba" {

@@ -184,6 +184,8 @@ def experts(m, blk, o, form='', kind=None, shared=0, gate=False, bias=False):
         m.linear(blk + 'ffn_gate_shexp', d, shared)
         m.linear(blk + 'ffn_up_shexp', d, shared)
         m.linear(blk + 'ffn_down_shexp', shared, d)
+    if gate:
+        m.vector(blk + 'ffn_gate_inp_shexp.weight', d)
 
 
 PRE = ('attn_norm', 'ffn_norm')
@@ -306,6 +308,13 @@ def _():        # and the long table
         logits=6.0, embd=0.1), 8)
 
 
+@case('exaone-freqs')
+def _():
+    m = transformer('exaone', BASE, tied=True)
+    m.vector('rope_freqs.weight', 4, mean=4.0, spread=3.0)
+    return m
+
+
 plain('minicpm-tied', 'minicpm', dict(
     embedding_scale=6.0, residual_scale=0.7, logit_scale=0.5), tied=True,
     logits=1.0, bias='qkv')
@@ -318,7 +327,6 @@ plain('mistral3-plain', 'mistral3', tied=True)
 plain('internlm2', 'internlm2', BASE, bias='qkv o')
 plain('internlm2-qkv', 'internlm2', BASE, qkv='fused', bias='qkv')
 plain('smollm3-tied', 'smollm3', BASE, L=5, tied=True)
-plain('exaone-tied', 'exaone', BASE, tied=True)
 plain('baichuan-13b', 'baichuan', L=40, d=40, H=5, K=5, f=16)
 plain('baichuan-other', 'baichuan', L=3, K=4)
 plain('granite-residual', 'granite', dict(
@@ -355,17 +363,14 @@ def _():
     return m
 
 
-@case('qwen2moe')
-def _():
-    m = transformer('qwen2moe', dict(
-        expert_count=5, expert_used_count=3, expert_feed_forward_length=24,
-        expert_shared_feed_forward_length=16), bias='qkv',
-        experts=dict(shared=16))
-    for blk in layers(m):
-        m.vector(blk + 'ffn_gate_inp_shexp.weight', 32)
-    return m
-
-
+plain('qwen2moe', 'qwen2moe', dict(
+    expert_count=5, expert_used_count=3, expert_feed_forward_length=24,
+    expert_shared_feed_forward_length=16), bias='qkv',
+    experts=dict(shared=16, gate=True))
+plain('qwen2moe-widths', 'qwen2moe', dict(      # those that follow from f
+    expert_count=4, expert_used_count=2), f=48, fe=24, bias='qkv',
+    experts=dict(shared=48, gate=True))
+plain('qwen3-qkv', 'qwen3', BASE, hk=12, qk='head', qkv='fused')
 plain('qwen3-tied', 'qwen3', BASE, hk=12, qk='head', tied=True)
 QWEN3MOE = dict(expert_count=6, expert_used_count=2,
                 expert_feed_forward_length=24, rope__freq_base=700.0)
@@ -394,6 +399,15 @@ def _():
 
 
 plain('phi3-split', 'phi3', BASE, ffn='fused', tied=True)
+
+
+@case('phi3-partial')
+def _():        # 6 of 8 numbers are rotated
+    return long_tables(transformer('phi3', {
+        **LONG, 'rope__scaling__original_context_length': 64,
+        'rope__dimension_count': 6}, ffn='fused', qkv='fused'), 6)
+
+
 plain('phi3-window', 'phi3', dict(BASE, attention__sliding_window=5),
       ffn='fused', qkv='fused')
 
@@ -422,7 +436,7 @@ plain('gemma3-no-window', 'gemma3', dict(SCALED, rope__freq_base=300.0),
 
 plain('stablelm-12b', 'stablelm', dict(rope__dimension_count=4), norm='ln',
       norms=('attn_norm',), qk='each', bias='qkv')
-plain('stablelm-qk-norm', 'stablelm', dict(rope__dimension_count=2),
+plain('stablelm-qk-norm', 'stablelm', dict(rope__dimension_count=4),
       norm='ln', qk='each')
 plain('starcoder2-tied', 'starcoder2', BASE, norm='ln', bias='qkv o f',
       ffn='plain', tied=True)
@@ -574,15 +588,17 @@ CASES['deepseek2-lite-mla'] = lambda: deepseek2(
     dict(YARN2, expert_weights_scale=1.0), 'new', False, L=26)
 
 
-@case('deepseek2-v3')
-def _():
-    m = deepseek2(dict(
-        expert_gating_func=2, expert_weights_norm=True,
-        expert_weights_scale=2.5, expert_group_count=4,
-        expert_group_used_count=2), 'new', True)
+def deepseek_v3(layout, **keys):
+    m = deepseek2(dict(expert_gating_func=2, expert_weights_norm=True,
+                       expert_weights_scale=2.5, **keys), layout, True)
     for blk in layers(m)[1:]:
         m.vector(blk + 'exp_probs_b.bias', 8)
     return m
+
+
+CASES['deepseek2-v3'] = lambda: deepseek_v3(
+    'new', expert_group_count=4, expert_group_used_count=2)
+CASES['deepseek2-v3-no-groups'] = lambda: deepseek_v3('old')
 
 
 # ---- recurrent ----
