@@ -6,7 +6,8 @@ usage: reference.py logits MODEL [-c N] <ids >rows    one line of token ids in;
            out: the logits after each id, little-endian float32
        reference.py check MODEL [-c N] [-t TOL] <stream    the largest
            difference to what `pico-forward -a` wrote; exit 1 if above TOL
-       reference.py differ FILE FILE      the same for two files of rows
+       reference.py trust DIR             the largest difference to the answers
+           for each model of a MANIFEST.tsv; exit 1 if one is above 1e-4
        reference.py make CASE OUT.gguf    a tiny random model (refcases.py)
        reference.py cases                 the names of all cases
 
@@ -941,13 +942,20 @@ def check(model, stream, tolerance):
     return report(got, want, tolerance)
 
 
-def differ(*paths):
-    rows = []
-    for path in paths:
-        with open(path, 'rb') as f:
+def trust(place):
+    status = 0
+    with open(place + '/MANIFEST.tsv') as f:
+        rows = [line.split('\t') for line in f][1:]
+    for name, _, _, n_ctx, *_ in rows:
+        print(name, end=': ')
+        model = Model('%s/%s.gguf' % (place, name), int(n_ctx))
+        with open('%s/%s.tokens' % (place, name)) as f:
+            got = joined(model.step(int(w)) for w in f.readline().split())
+        with open('%s/%s.f32' % (place, name), 'rb') as f:
             data = f.read()
-        rows.append(struct.unpack('<%df' % (len(data) // 4), data))
-    return report(*rows, 1e-3)
+        want = struct.unpack('<%df' % (len(data) // 4), data)
+        status |= report(got, want, 1e-4)
+    return status
 
 
 def logits(model, ids):
@@ -969,8 +977,8 @@ def main(args):
         import refcases
         refcases.make(args[1], args[2])
         return 0
-    if len(args) == 3 and args[0] == 'differ':
-        return differ(*args[1:])
+    if len(args) == 2 and args[0] == 'trust':
+        return trust(args[1])
     if len(args) < 2 or args[0] not in ('logits', 'check') or len(args) % 2:
         print(__doc__.split('\n\n')[1], file=sys.stderr)
         return 2
