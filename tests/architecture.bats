@@ -1,0 +1,220 @@
+# Each architecture and option against a pass written apart, in 64 bits, from
+# the same formulas: tests/reference.py. The models are made on the spot
+# (tests/refcases.py). What has a case in conformance/arch is in
+# tests/unit/test_arch.c; here is the rest.
+load helper
+
+setup() {
+	command -v python3 >/dev/null || skip 'needs python3'
+	cd "$BATS_TEST_TMPDIR"
+	echo 3 32 61 10 39 68 17 46 75 24 24 53 2 31 60 9 38 67 16 45 >ids
+}
+
+TAB=$(printf '\t')
+
+reference() {
+	python3 "$ROOT/tests/reference.py" "$@"
+}
+
+# agree CASE...: the logits are those of the reference, and the same bits from
+# other kernels, threads and pieces. Tells of each case that fails.
+agree() {
+	local case failed=0
+	for case; do
+		echo 'no logits' >remark
+		reference make $case m.gguf &&
+		pico-forward -a -b --kv-type f32 -m m.gguf ids >out &&
+		reference check m.gguf <out >remark || {
+			echo "$case: $(cat remark)"
+			failed=1
+			continue
+		}
+		echo "$case: $(cat remark)"
+		PICO_CPU=scalar pico-forward -a -b --kv-type f32 -t 3 \
+		    --chunk 7 -m m.gguf ids | cmp out - || failed=1
+	done
+	return $failed
+}
+
+@test "architecture: the reference has the right answers" {
+	reference trust "$DATA/arch"
+	[ -z "$SHARED" ] || reference trust "$SHARED/conformance/arch"
+}
+
+@test "architecture: every case is in this file" {
+	local case
+	for case in $(reference cases); do
+		grep -q "[ $TAB]$case\( \|\$\)" "$BATS_TEST_FILENAME" || {
+			echo "no test for $case"
+			return 1
+		}
+	done
+}
+
+@test "architecture: llama" {
+	agree llama-qkv llama-qkv-biases-apart llama-bf16 llama-arrays \
+	    llama-scale-linear llama-scaling-none llama-attn-factor \
+	    llama-experts-apart llama-experts-gate-up llama-longrope
+}
+
+@test "architecture: minicpm" {
+	agree minicpm-longrope minicpm-tied
+}
+
+@test "architecture: mistral3" {
+	agree mistral3 mistral3-plain
+}
+
+@test "architecture: internlm2" {
+	agree internlm2 internlm2-qkv
+}
+
+@test "architecture: smollm3" {
+	agree smollm3-tied
+}
+
+@test "architecture: exaone" {
+	agree exaone-freqs
+}
+
+@test "architecture: baichuan" {
+	agree baichuan-13b baichuan-other
+}
+
+@test "architecture: granite" {
+	agree granite-residual granite-embedding granite-attention \
+	    granite-no-rope
+}
+
+@test "architecture: granitemoe" {
+	agree granitemoe granitemoe-shared
+}
+
+@test "architecture: olmo" {
+	agree olmo-clamp
+}
+
+@test "architecture: deepseek" {
+	agree deepseek-scale
+}
+
+@test "architecture: qwen2" {
+	agree qwen2-tied qwen2-qkv-biases-apart qwen2-output-bias
+}
+
+@test "architecture: qwen2moe" {
+	agree qwen2moe qwen2moe-widths
+}
+
+@test "architecture: qwen3" {
+	agree qwen3-qkv qwen3-tied
+}
+
+@test "architecture: qwen3moe" {
+	agree qwen3moe-gate-up qwen3moe-sigmoid
+}
+
+@test "architecture: olmoe" {
+	agree olmoe olmoe-late
+}
+
+@test "architecture: olmo2" {
+	agree olmo2-window olmo2-kv
+}
+
+@test "architecture: phi2" {
+	agree phi2-qkv
+}
+
+@test "architecture: phi3" {
+	agree phi3-split phi3-partial phi3-window
+}
+
+@test "architecture: gemma" {
+	agree gemma-wide
+}
+
+@test "architecture: gemma2" {
+	agree gemma2-46l gemma2-pattern-number
+}
+
+@test "architecture: gemma3" {
+	agree gemma3-62l gemma3-pattern-bools gemma3-no-window
+}
+
+@test "architecture: stablelm" {
+	agree stablelm-12b stablelm-qk-norm
+}
+
+@test "architecture: starcoder2" {
+	agree starcoder2-tied
+}
+
+@test "architecture: gptneox" {
+	agree gptneox-serial gptneox-parallel
+}
+
+@test "architecture: falcon" {
+	agree falcon-40b falcon-tied
+}
+
+@test "architecture: command-r" {
+	agree command-r-plus
+}
+
+@test "architecture: cohere2" {
+	agree cohere2
+}
+
+@test "architecture: nemotron" {
+	agree nemotron-biases
+}
+
+@test "architecture: starcoder" {
+	agree starcoder
+}
+
+@test "architecture: gpt2" {
+	agree gpt2-tied
+}
+
+@test "architecture: bloom" {
+	agree bloom-3-heads bloom-6-heads
+}
+
+@test "architecture: mpt" {
+	agree mpt mpt-all mpt-positions
+}
+
+@test "architecture: exaone4" {
+	agree exaone4 exaone4-64l
+}
+
+@test "architecture: chatglm" {
+	agree chatglm-split
+}
+
+@test "architecture: glm4" {
+	agree glm4-biases
+}
+
+@test "architecture: gpt-oss" {
+	agree gpt-oss-mxfp4 gpt-oss-pattern
+}
+
+@test "architecture: deepseek2" {
+	agree deepseek2-lite deepseek2-mla deepseek2-yarn \
+	    deepseek2-lite-mla deepseek2-v3 deepseek2-v3-no-groups
+}
+
+@test "architecture: mamba" {
+	agree falconmamba mamba-tied
+}
+
+@test "architecture: rwkv6" {
+	agree rwkv6-lerps-apart rwkv6-rescale
+}
+
+@test "architecture: rwkv7" {
+	agree rwkv7 rwkv7-no-first-v
+}
