@@ -56,6 +56,20 @@ put_limit(const struct pico_plan *p)
 	printf("%" PRIu64 " would hold all\n", p->whole);
 }
 
+/* Or the states that a recurrent model has instead. */
+static void
+put_cache(const struct pico_plan *p, enum pico_kv_kind kind)
+{
+	printf("kv\t%" PRIu64 "\t%" PRIu32 " layers x ", p->kv, p->n_layer);
+	if (p->n_state > 0)
+		printf("states of %" PRIu64 " x %" PRIu32 " at once x f32\n",
+		    p->n_state, p->n_seq);
+	else
+		printf("(%" PRIu32 " + %" PRIu32 ") x %" PRIu32 " positions x %"
+		    PRIu32 " at once x %s\n", p->n_kv_embd_k, p->n_kv_embd_v,
+		    p->n_ctx, p->n_seq, pico_kv_kind_name(kind));
+}
+
 int
 put_plan(const struct pico_gguf *g, const char *path,
     const struct pico_ctx_params *params)
@@ -70,10 +84,7 @@ put_plan(const struct pico_gguf *g, const char *path,
 	}
 	printf("weights\t%" PRIu64 "\tmapped, %" PRIu64 " read per step\n",
 	    p.weights, p.step);
-	printf("kv\t%" PRIu64 "\t%" PRIu32 " layers x (%" PRIu32 " + %" PRIu32
-	    ") x %" PRIu32 " positions x %" PRIu32 " at once x %s\n", p.kv,
-	    p.n_layer, p.n_kv_embd_k, p.n_kv_embd_v, p.n_ctx, p.n_seq,
-	    pico_kv_kind_name(params->kv));
+	put_cache(&p, params->kv);
 	printf("buffers\t%" PRIu64 "\n", p.buffers);
 	if (params->memory > 0 || p.streamed > 0)
 		put_limit(&p);

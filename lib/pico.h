@@ -644,6 +644,7 @@ struct pico_plan {
 	uint64_t buffers;	/* of work space */
 	uint64_t other;		/* of programs, stacks, metadata: an estimate */
 	uint32_t n_ctx, n_seq, n_layer, n_kv_embd_k, n_kv_embd_v, chunk;
+	uint64_t n_state;	/* floats of a layer's state; 0: a KV cache */
 };
 /* Fails if the least that is needed is more than the memory there is. */
 int pico_plan(const struct pico_model *m, const struct pico_ctx_params *p,
@@ -690,9 +691,14 @@ int pico_ctx_fault(const struct pico_ctx *c, struct pico_err *err);
 /* Tokens of a sequence that the cache holds; borrowed. */
 const int32_t *pico_ctx_tokens(const struct pico_ctx *c, uint32_t seq,
     size_t *n);
-/* Forgets all but the first n tokens of a sequence. */
+/* Whether a sequence is remembered as a state (Mamba, RWKV) and not as a cache:
+   then it can be taken over only as a whole. */
+bool pico_ctx_recurrent(const struct pico_ctx *c);
+/* Forgets all but the first n tokens of a sequence; a state that has seen more
+   forgets everything. */
 void pico_ctx_cut(struct pico_ctx *c, uint32_t seq, size_t n);
-/* Makes the first n positions of `to` those of `from`. */
+/* Makes the first n positions of `to` those of `from`; nothing, if that is a
+   state that has seen more. */
 void pico_ctx_copy(struct pico_ctx *c, uint32_t to, uint32_t from, size_t n);
 
 /*
@@ -705,7 +711,7 @@ void pico_ctx_copy(struct pico_ctx *c, uint32_t to, uint32_t from, size_t n);
 int pico_ctx_shift(struct pico_ctx *c, uint32_t seq, size_t keep, size_t drop,
     struct pico_err *err);
 /* Length of the longest beginning that the cache and n given ids share, as far
-   as it holds what these ids alone would give. */
+   as it holds what these ids alone would give; of a state, all of it or 0. */
 size_t pico_ctx_match(const struct pico_ctx *c, uint32_t seq,
     const int32_t *ids, size_t n);
 

@@ -2,9 +2,11 @@
 # bytes, for any threads, chunks, batches, caches, instruction sets and pipes.
 load helper
 
-# The small model that ships has Q4_K weights; the others are Q8_0 and a
-# mixture of experts in F16.
-MODELS="$MODEL $DATA/arch/llama-q8_0.gguf $DATA/arch/mixtral.gguf"
+# The small model that ships has Q4_K weights; the others are Q8_0, a mixture of
+# experts, one with sliding windows, one with latent attention, and two that are
+# recurrent, in F16.
+MODELS="$MODEL $DATA/arch/llama-q8_0.gguf $DATA/arch/mixtral.gguf $DATA/arch/gemma3.gguf
+    $DATA/arch/deepseek2.gguf $DATA/arch/mamba.gguf $DATA/arch/rwkv6.gguf"
 
 setup() {
 	cd "$BATS_TEST_TMPDIR"

@@ -358,6 +358,9 @@ follow(struct pico_gen *g, struct slot *s)
 	uint32_t i;
 
 	s->share = 0;
+	/* a state that has gone past what is shared is of no use */
+	if (pico_ctx_recurrent(g->ctx))
+		return;
 	for (i = 0; i < g->n_slots; i++) {
 		other = &g->slots[i];
 		if (other == s || other->entry == NULL || other->made > 0)

@@ -257,8 +257,7 @@ struct kernels {
 	void (*softmax)(float *x, size_t n);	/* n >= 1 */
 	/* Rotates the first n_rot elements of each of n_heads heads; cs and sn
 	   have n_rot / 2 entries. half_split: pairs (p, p + n_rot / 2), else
-	   (2p, 2p + 1). For other elements than the first of a head let x point
-	   to them; nothing else is touched. */
+	   (2p, 2p + 1). */
 	void (*rope)(float *x, size_t n_heads, size_t head_dim, size_t n_rot,
 	    const float *cs, const float *sn, bool half_split);
 

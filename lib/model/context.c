@@ -28,40 +28,73 @@ struct buffer {
 	uint64_t n, size;	/* elements, bytes an element */
 	const char *what;
 };
-#define MAX_BUFFERS 32
+#define MAX_BUFFERS 40
 #define LINE 64		/* bytes of a cache line */
 
-/* The longest rows of any layer. */
-struct widths {
-	uint64_t q, key, value, att, ff;
-};
-
-static struct widths
-widths(const struct hparams *h)
+float *
+room_take(struct room *r, uint64_t n, uint64_t width)
 {
-	struct widths w = {0};
+	float *p = r->base == NULL ? NULL : r->base + r->used;
+	uint64_t floats = n * width, line = LINE / sizeof *p;
+
+	r->used += floats + (line - 1 - (floats + line - 1) % line);
+	return p;
+}
+
+/* Floats of work space for n columns of any layer. */
+static uint64_t
+work_floats(const struct hparams *h, uint64_t n)
+{
+	uint64_t most = 0;
 	uint32_t il;
 
 	for (il = 0; il < h->n_layer; il++) {
-		w.q = MAX(w.q, (uint64_t)h->n_head[il] * h->head_k);
-		w.att = MAX(w.att, (uint64_t)h->n_head[il] * h->head_v);
-		w.key = MAX(w.key, (uint64_t)h->n_head_kv[il] * h->head_k);
-		w.value = MAX(w.value, (uint64_t)h->n_head_kv[il] * h->head_v);
-		w.ff = MAX(w.ff, h->n_ff[il]);
+		struct room branch = {0}, ffn = {0};
+
+		switch (h->arch->mixer) {
+		case ATTENTION:
+			attention_room(&branch, h, il, n);
+			break;
+		case MLA:
+			mla_room(&branch, h, il, n);
+			break;
+		case MAMBA:
+			mamba_room(&branch, h, n);
+			break;
+		case RWKV6:
+		case RWKV7:
+			rwkv_room(&branch, h, il, n);
+			break;
+		}
+		if (!arch_recurrent(h->arch))
+			feed_room(&ffn, h, il, n);
+		most = MAX(most, MAX(branch.used, ffn.used));
 	}
-	return w;
+	return most;
 }
 
-/* Whether a weight wants its rows in this kind. */
-static bool
-uses(const struct pico_model *m, enum act_kind kind)
+/* Bytes of the longest row that a weight wants prepared in this kind. */
+static uint64_t
+act_bytes(const struct pico_model *m, enum act_kind kind)
 {
+	uint64_t most = 0;
 	size_t i;
 
-	for (i = 0; i < m->n_weights; i++)
-		if (kernel_act_kind(m->weights[i]->type) == kind)
-			return true;
-	return false;
+	for (i = 0; i < m->n_weights; i++) {
+		const struct weight *w = m->weights[i];
+
+		if (kernel_act_kind(w->type) == kind)
+			most = MAX(most, w->n_group *
+			    (uint64_t)kernel_act_bytes(kind, w->n_in));
+	}
+	return most;
+}
+
+/* Whether branches of some layer see the same x. */
+static bool
+any_parallel(const struct pico_model *m)
+{
+	return m->h.parallel || m->h.arch->ffn_norm == MAY;
 }
 
 /* All buffers of a context with their sizes, from the shapes. */
@@ -69,35 +102,45 @@ static size_t
 list_buffers(struct pico_ctx *c, const struct pico_model *m, struct buffer *b)
 {
 	const struct hparams *h = &m->h;
-	struct widths w = widths(h);
-	uint64_t n = c->chunk, in = MAX(MAX(w.ff, w.att), h->n_embd);
+	uint64_t n = c->chunk, half = h->n_rot / 2, used = h->n_expert_used;
 	enum act_kind kind;
 	size_t i = 0;
+	int rope;
 
-	in += 255 - (in + 255) % 256;	/* whole blocks for every kind */
 #define BUFFER(field, count, what_) \
 	b[i++] = (struct buffer){ &c->field, count, sizeof *c->field, what_ }
-	BUFFER(freq, h->n_rot / 2, "rotary frequencies");
 	BUFFER(seq, n, "columns");
 	BUFFER(pos, n, "columns");
 	BUFFER(x, n * h->n_embd, "residual stream");
 	BUFFER(y, n * h->n_embd, "normed rows");
-	/* attention is over when the feed-forward network begins */
-	BUFFER(gate, n * MAX(w.ff, w.att), "wide rows");
-	BUFFER(up, n * MAX(w.ff, w.q + w.key + w.value), "wide rows");
-	BUFFER(cos, n * (h->n_rot / 2), "rotary angles");
-	BUFFER(sin, n * (h->n_rot / 2), "rotary angles");
+	if (any_parallel(m))
+		BUFFER(z, n * h->n_embd, "rows of a branch");
+	BUFFER(work, work_floats(h, n), "work space");
+	for (rope = 0; rope < 2 && half > 0; rope++) {
+		if (rope == 1 && !h->arch->local_plain)
+			break;
+		BUFFER(freq[rope], half, "rotary frequencies");
+		BUFFER(cos[rope], n * half, "rotary angles");
+		BUFFER(sin[rope], n * half, "rotary angles");
+	}
+	if (h->alibi > 0)
+		BUFFER(slopes, h->n_head[0], "slopes");
+	if (h->arch->mixer == RWKV7)
+		BUFFER(first_v, n * h->n_embd, "values of layer 0");
 	for (kind = ACT_Q8; kind < ACT_KINDS; kind++)
-		if (uses(m, kind))
-			BUFFER(act[kind], n * kernel_act_bytes(kind, in),
+		if (act_bytes(m, kind) > 0)
+			BUFFER(act[kind], MAX(n, used) * act_bytes(m, kind),
 			    "quantized rows");
 	if (h->n_expert > 0) {
 		BUFFER(router, n * h->n_expert, "router output");
-		BUFFER(choice, n * h->n_expert_used, "chosen experts");
+		BUFFER(pick, n * h->n_expert, "router output");
+		BUFFER(groups, n * h->n_group, "router output");
+		BUFFER(shared, n, "router output");
+		BUFFER(choice, n * used, "chosen experts");
 		BUFFER(picked, n, "columns of an expert");
 		BUFFER(picked_weight, n, "columns of an expert");
 		BUFFER(xe, n * h->n_embd, "rows of an expert");
-		BUFFER(ye, n * h->n_embd, "rows of an expert");
+		BUFFER(ye, MAX(n, used) * h->n_embd, "rows of an expert");
 		BUFFER(mix, n * h->n_embd, "sum of experts");
 	}
 	BUFFER(want, n, "columns");
@@ -157,6 +200,10 @@ settle(const struct pico_model *m, struct pico_ctx_params *p,
 		return fail_usage(err, "context of %" PRIu32 " for %" PRIu32
 		    " sequences with %" PRIu32 " threads is too much",
 		    p->n_ctx, p->n_seq, p->n_threads);
+	if (weight_is(&m->positions) && p->n_ctx > m->h.n_ctx_train)
+		return fail(err, "context of %" PRIu32 ": the model has "
+		    "learned %" PRIu32 " positions", p->n_ctx,
+		    m->h.n_ctx_train);
 	/* more columns than there are positions are never needed */
 	if (p->chunk > (uint64_t)p->n_ctx * p->n_seq)
 		p->chunk = p->n_ctx * p->n_seq;
@@ -279,6 +326,7 @@ lay_out(const struct pico_model *m, const struct pico_ctx_params *params,
 		.n_layer = h->n_layer,
 		.n_kv_embd_k = h->n_head_kv[0] * h->head_k,
 		.n_kv_embd_v = h->n_head_kv[0] * h->head_v,
+		.n_state = kv_state(h),
 	};
 	if (!kv_bytes(h, (enum kv_type)l->p.kv, l->p.n_ctx, l->p.n_seq,
 	    &plan->kv))
@@ -314,7 +362,6 @@ static int
 take_buffers(struct pico_ctx *c, const struct pico_model *m,
     struct pico_err *err)
 {
-	struct widths w = widths(&m->h);
 	struct buffer b[MAX_BUFFERS];
 	size_t i, n = list_buffers(c, m, b);
 	uint64_t bytes;
@@ -333,11 +380,31 @@ take_buffers(struct pico_ctx *c, const struct pico_model *m,
 		memcpy(b[i].p, &p, sizeof p);
 		at += b[i].n * b[i].size;
 	}
-	c->att = c->gate;
-	c->q = c->up;
-	c->key = c->q + c->chunk * w.q;
-	c->value = c->key + c->chunk * w.key;
 	return 0;
+}
+
+/* What tells positions apart. */
+static void
+set_positions(struct pico_ctx *c)
+{
+	const struct hparams *h = &c->m->h;
+	uint32_t pow2 = 1, i, n = h->alibi > 0 ? h->n_head[0] : 0;
+	/* LongRoPE, arXiv 2402.13753: by the context there is room for, so that
+	   all positions are told apart alike */
+	int is_long = c->kv.n_ctx > h->rope_ctx_orig, rope;
+	double e;
+
+	for (rope = 0; rope < 2 && c->freq[rope] != NULL; rope++)
+		rope_frequencies(h, rope, c->m->rope_factors[is_long],
+		    c->freq[rope], &c->magnitude[rope]);
+	/* ALiBi: a geometric sequence; what is beyond a power of two lies
+	   between its steps */
+	while (pow2 <= n / 2)
+		pow2 *= 2;
+	for (i = 0; i < n; i++) {
+		e = i < pow2 ? i + 1 : (2.0 * (i - pow2) + 1) / 2;
+		c->slopes[i] = (float)m_pow(2, -(double)h->alibi * e / pow2);
+	}
 }
 
 struct pico_ctx *
@@ -369,7 +436,7 @@ pico_ctx_new(const struct pico_model *m, const struct pico_ctx_params *params,
 	c->pool = pool_new(p->n_threads, err);
 	if (c->pool == NULL)
 		goto bad;
-	rope_frequencies(&m->h, m->rope_factors, c->freq, &c->magnitude);
+	set_positions(c);
 	if (!l.scarce) {
 		resident_advise(m, READ_NORMAL);
 		return c;

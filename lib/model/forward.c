@@ -6,9 +6,9 @@
  * in an order that the kernels define: cutting a prompt differently, batching
  * or threading changes nothing.
  *
- * A layer ("pre-norm", Vaswani et al. 2017 as in LLaMA, arXiv 2302.13971):
- *	x += Wo attend(rope(Wq n), rope(Wk n), Wv n)	n = norm(x)
- *	x += Wdown (silu(Wgate n) * Wup n)		n = norm(x)
+ * A layer adds two branches to the stream x, as `enum shape` tells: one in
+ * which columns see those before them (attention.c, mla.c, mamba.c, rwkv.c) and
+ * one in which each is alone (feed.c).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -17,523 +17,226 @@
 
 #include "model.h"
 
-/* Rows of a matrix that stay on one thread: kernels unpack so many at once; or,
-   for fewer columns than this, where they do not, enough to even out the ends. */
-#define TILE 32
-#define FEW 4
-#define SOME_ROWS 8
-
-/* ---- matrices ---- */
-
-/* Rows to be multiplied, and the kinds in which they must be prepared. */
-struct rows {
-	struct pico_ctx *c;
-	const float *x;		/* n_cols x n_in */
-	size_t n_in, n_cols;
-	bool kind[ACT_KINDS];
-};
-
-static void
-prepare_cols(void *data, size_t lo, size_t hi)
-{
-	struct rows *r = data;
-	size_t i;
-	int kind;
-
-	for (kind = 0; kind < ACT_KINDS; kind++) {
-		size_t bytes = kernel_act_bytes((enum act_kind)kind, r->n_in);
-
-		if (kind == ACT_F32 || !r->kind[kind])
-			continue;
-		for (i = lo; i < hi; i++)
-			r->c->k->quantize((enum act_kind)kind,
-			    r->x + i * r->n_in, r->n_in,
-			    r->c->act[kind] + i * bytes);
-	}
-}
-
-/* A matrix, and where its products with the rows go: n_cols x n_out. */
-struct product {
-	const struct weight *w;
-	float *y;
-};
-
-/* Rows of several matrices, done as one job. */
-struct part {
-	struct matmul m;
-	size_t n_rows;
-	const float *bias;	/* of these rows, or NULL */
-};
-struct job {
-	const struct kernels *k;
-	struct part part[3];
-	size_t n, n_rows;	/* parts; rows of all */
-};
-
-static void
-multiply_rows(void *data, size_t lo, size_t hi)
-{
-	struct job *job = data;
-	size_t i, base = 0, r, r0, r1, col;
-
-	for (i = 0; i < job->n; i++, base += job->part[i - 1].n_rows) {
-		const struct part *p = &job->part[i];
-		const struct matmul *m = &p->m;
-
-		if (hi <= base || lo >= base + p->n_rows)
-			continue;
-		r0 = lo > base ? lo - base : 0;
-		r1 = MIN(hi - base, p->n_rows);
-		job->k->matmul(m, r0, r1);
-		if (p->bias == NULL)
-			continue;
-		for (col = 0; col < m->n_cols; col++)
-			for (r = r0; r < r1; r++)
-				m->y[col * m->y_stride + r] += p->bias[r];
-	}
-}
-
-/* Rows row.. of a matrix, which are at `data`. */
-static void
-add_part(struct pico_ctx *c, struct job *job, const struct rows *rows,
-    const struct product *p, const uint8_t *data, uint32_t row, uint32_t n)
-{
-	const struct weight *w = p->w;
-	enum act_kind kind = kernel_act_kind(w->type);
-
-	job->part[job->n++] = (struct part){
-		.m = {
-			.type = w->type, .w = data,
-			.row_bytes = w->row_bytes, .n_in = w->n_in,
-			.x = kind == ACT_F32 ? (const void *)rows->x :
-			    c->act[kind],
-			.x_stride = kernel_act_bytes(kind, w->n_in),
-			.n_cols = rows->n_cols, .y = p->y + row,
-			.y_stride = w->n_out,
-		},
-		.n_rows = n, .bias = w->bias != NULL ? w->bias + row : NULL,
-	};
-	job->n_rows += n;
-}
-
-/* A matrix that is not in memory, as its rows come. */
-static void
-multiply_pieces(struct pico_ctx *c, const struct rows *rows,
-    const struct product *p)
-{
-	const uint8_t *data;
-	uint32_t row, n;
-
-	for (row = 0; row < p->w->n_out; row += n) {
-		struct job job = { .k = c->k };
-
-		n = resident_rows(c->res, p->w, row, &data, &c->fault);
-		if (n == 0)
-			return;
-		add_part(c, &job, rows, p, data, row, n);
-		pool_run(c->pool, n, TILE, multiply_rows, &job);
-		resident_done(c->res);
-	}
-}
-
-/* y = W x (+ bias) for up to three matrices and n_cols rows x. */
-static void
-multiply(struct pico_ctx *c, const float *x, size_t n_cols,
-    const struct product *p, size_t n)
-{
-	struct job job = { .k = c->k };
-	struct rows rows = {
-		.c = c, .x = x, .n_in = p[0].w->n_in, .n_cols = n_cols,
-	};
-	bool any = false;
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		enum act_kind kind = kernel_act_kind(p[i].w->type);
-
-		rows.kind[kind] = true;
-		any = any || kind != ACT_F32;
-		if (resident_has(c->res, p[i].w))
-			add_part(c, &job, &rows, &p[i], p[i].w->data, 0,
-			    p[i].w->n_out);
-	}
-	if (any)
-		pool_run(c->pool, n_cols, 1, prepare_cols, &rows);
-	pool_run(c->pool, job.n_rows, n_cols < FEW ? SOME_ROWS : TILE,
-	    multiply_rows, &job);
-	for (i = 0; i < n; i++)
-		if (!resident_has(c->res, p[i].w))
-			multiply_pieces(c, &rows, &p[i]);
-}
-
 /* ---- weights on their way ---- */
 
-static void
-want_attention(struct pico_ctx *c, uint32_t il)
-{
-	const struct layer *l = &c->m->layers[il];
-
-	resident_want(c->res, &l->wq);
-	resident_want(c->res, &l->wk);
-	resident_want(c->res, &l->wv);
-	resident_want(c->res, &l->wo);
-	if (l->router.n_out > 0)
-		resident_want(c->res, &l->router);
-}
-
-/* What comes after the feed-forward network of a layer. */
-static void
-want_after(struct pico_ctx *c, uint32_t il)
-{
-	if (il + 1 < c->m->h.n_layer)
-		want_attention(c, il + 1);
-	else if (c->n_want > 0)
-		resident_want(c->res, c->m->weights[c->m->output.number]);
-	else
-		want_attention(c, 0);
-}
-
-/* The feed-forward network of a layer, and what comes after it. With experts
-   nothing is known before they are chosen. */
-static void
+void
 want_layer(struct pico_ctx *c, uint32_t il)
 {
 	const struct layer *l = &c->m->layers[il];
+	size_t i;
 
-	if (l->router.n_out > 0)
-		return;
-	resident_want(c->res, &l->gate);
-	resident_want(c->res, &l->up);
-	resident_want(c->res, &l->down);
-	want_after(c, il);
+	for (i = l->first; i < l->first_expert; i++)
+		resident_want(c->res, c->m->weights[i]);
+}
+
+void
+want_after(struct pico_ctx *c, uint32_t il)
+{
+	if (il + 1 < c->m->h.n_layer)
+		want_layer(c, il + 1);
+	else if (c->n_want > 0)
+		resident_want(c->res, c->m->weights[c->m->output.number]);
+	else
+		want_layer(c, 0);
 }
 
 void
 forward_ahead(struct pico_ctx *c)
 {
 	if (resident_idle(c->res))
-		want_attention(c, 0);
+		want_layer(c, 0);
 }
 
-/* ---- steps that go column by column ---- */
+/* ---- the embedding ---- */
 
-struct step {
-	struct pico_ctx *c;
-	uint32_t il;
-	const float *norm;	/* weights of a norm */
-	const float *in;	/* rows to be added */
-};
-
-/* Puts the row of a column's token into x. */
+/* Puts the row of a column's token, and of its position, into x. */
 static void
 embed(struct pico_ctx *c, size_t i)
 {
-	const struct weight *w = &c->m->embd;
+	const struct pico_model *m = c->m;
+	size_t d = m->h.n_embd;
+	float *x = c->x + i * d;
 	int32_t id = c->kv.tokens[(size_t)c->seq[i] * c->kv.n_ctx + c->pos[i]];
-	const uint8_t *row = resident_row(c->res, w, (uint32_t)id, &c->fault);
+	const uint8_t *row;
 
-	if (row != NULL)
-		(void)pico_dequantize(w->type, row, c->x + i * w->n_in,
-		    w->n_in);
+	row = resident_row(c->res, &m->embd, (uint32_t)id, &c->fault);
+	if (row == NULL)
+		return;
+	(void)pico_dequantize(m->embd.type, row, x, d);
+	if (m->h.embd_scale != 1)
+		c->k->scale(x, m->h.embd_scale, d);
+	if (weight_is(&m->positions)) {
+		row = resident_row(c->res, &m->positions, c->pos[i],
+		    &c->fault);
+		if (row == NULL)
+			return;
+		/* y is free yet */
+		(void)pico_dequantize(m->positions.type, row, c->y + i * d, d);
+		c->k->add(x, c->y + i * d, d);
+	}
+	if (m->embd_norm.on)
+		norm_row(c, &m->embd_norm, x, d, x);
+}
+
+/* Whether rows can be had by all threads at once. */
+static bool
+embeds_anywhere(const struct pico_ctx *c)
+{
+	return resident_has(c->res, &c->m->embd) &&
+	    (!weight_is(&c->m->positions) ||
+	    resident_has(c->res, &c->m->positions));
 }
 
 static void
 embed_cols(void *data, size_t lo, size_t hi)
 {
-	struct step *s = data;
-	struct pico_ctx *c = s->c;
+	struct pico_ctx *c = data;
 	const struct hparams *h = &c->m->h;
 	size_t i, half = h->n_rot / 2;
+	int rope;
 
 	for (i = lo; i < hi; i++) {
-		if (resident_has(c->res, &c->m->embd))
+		if (embeds_anywhere(c))
 			embed(c, i);
-		rope_angles(c->freq, c->magnitude, h->n_rot, c->pos[i],
-		    c->cos + i * half, c->sin + i * half);
+		for (rope = 0; rope < 2 && c->freq[rope] != NULL; rope++)
+			rope_angles(c->freq[rope], c->magnitude[rope],
+			    h->n_rot, c->pos[i], c->cos[rope] + i * half,
+			    c->sin[rope] + i * half);
 	}
 }
+
+/* ---- norms and sums ---- */
+
+void
+norm_row(const struct pico_ctx *c, const struct norm *norm, const float *x,
+    size_t n, float *y)
+{
+	const struct hparams *h = &c->m->h;
+
+	if (h->norm == NORM_RMS)
+		c->k->rms_norm(x, norm->w, n, h->eps, y);
+	else
+		c->k->layer_norm(x, norm->w, norm->b, n, h->eps, y);
+}
+
+/* Rows of the stream's width. */
+struct step {
+	struct pico_ctx *c;
+	const struct norm *norm;
+	const float *in;
+	float *out;
+};
 
 static void
 norm_cols(void *data, size_t lo, size_t hi)
 {
 	struct step *s = data;
-	struct pico_ctx *c = s->c;
-	size_t i, d = c->m->h.n_embd;
+	size_t i, d = s->c->m->h.n_embd;
 
 	for (i = lo; i < hi; i++)
-		c->k->rms_norm(c->x + i * d, s->norm, d, c->m->h.eps,
-		    c->y + i * d);
+		norm_row(s->c, s->norm, s->in + i * d, d, s->out + i * d);
+}
+
+/* Returns the normed rows, which are `in` itself if there is no norm. */
+static const float *
+normed(struct pico_ctx *c, const struct norm *norm, const float *in,
+    float *out)
+{
+	struct step s = { c, norm, in, out };
+
+	if (!norm->on)
+		return in;
+	pool_run(c->pool, c->n_cols, 1, norm_cols, &s);
+	return out;
 }
 
 static void
 add_cols(void *data, size_t lo, size_t hi)
 {
 	struct step *s = data;
-	size_t d = s->c->m->h.n_embd;
+	size_t d = s->c->m->h.n_embd, n = (hi - lo) * d;
+	float scale = s->c->m->h.residual_scale, *x = s->out + lo * d;
 
-	s->c->k->add(s->c->x + lo * d, s->in + lo * d, (hi - lo) * d);
+	if (scale == 1)
+		s->c->k->add(x, s->in + lo * d, n);
+	else
+		s->c->k->axpy(x, scale, s->in + lo * d, n);
 }
 
-/* Turns queries and keys, and puts keys and values into the cache. */
+/* x += branch */
 static void
-rotate_cols(void *data, size_t lo, size_t hi)
+add(struct pico_ctx *c, const float *branch)
 {
-	struct step *s = data;
-	struct pico_ctx *c = s->c;
-	const struct hparams *h = &c->m->h;
-	uint32_t n_kv = h->n_head_kv[s->il], head;
-	size_t i, half = h->n_rot / 2;
-	bool halves = h->arch->rope == ROPE_HALVES;
+	struct step s = { .c = c, .in = branch, .out = c->x };
 
-	for (i = lo; i < hi; i++) {
-		float *q = c->q + i * h->n_head[s->il] * h->head_k;
-		float *k = c->key + i * n_kv * h->head_k;
-		float *v = c->value + i * n_kv * h->head_v;
-		const float *cs = c->cos + i * half, *sn = c->sin + i * half;
-		size_t at = c->pos[i];
-
-		c->k->rope(q, h->n_head[s->il], h->head_k, h->n_rot, cs, sn,
-		    halves);
-		c->k->rope(k, n_kv, h->head_k, h->n_rot, cs, sn, halves);
-		for (head = 0; head < n_kv; head++) {
-			c->k->kv_store(c->kv.type, k + head * h->head_k,
-			    h->head_k, kv_k(&c->kv, s->il, c->seq[i], head) +
-			    at * c->kv.row_k);
-			c->k->kv_store(c->kv.type, v + head * h->head_v,
-			    h->head_v, kv_v(&c->kv, s->il, c->seq[i], head) +
-			    at * c->kv.row_v);
-		}
-	}
-}
-
-/* Some query heads that share a KV head, and columns: group * n_cols + column.
-   Columns that follow each other in a sequence go together. */
-struct heads {
-	struct pico_ctx *c;
-	uint32_t il;
-	size_t size;		/* of a group */
-};
-
-static void
-attend_heads(void *data, size_t lo, size_t hi)
-{
-	struct heads *g = data;
-	struct pico_ctx *c = g->c;
-	const struct hparams *h = &c->m->h;
-	size_t n_head = h->n_head[g->il], share = n_head / h->n_head_kv[g->il];
-	size_t i, n, col, head;
-
-	for (i = lo; i < hi; i += n) {
-		col = i % c->n_cols;
-		head = i / c->n_cols * g->size;
-		for (n = 1; i + n < hi && col + n < c->n_cols &&
-		    c->seq[col + n] == c->seq[col] &&
-		    c->pos[col + n] == c->pos[col] + n; n++)
-			;
-		c->k->attend(&(struct attend){
-			.type = c->kv.type,
-			.n_cols = n, .n_q = g->size,
-			.n_keys = (size_t)c->pos[col] + 1,
-			.dim_k = h->head_k, .dim_v = h->head_v,
-			.q = c->q + (col * n_head + head) * h->head_k,
-			.q_stride = n_head * h->head_k,
-			.k = kv_k(&c->kv, g->il, c->seq[col],
-			    (uint32_t)(head / share)),
-			.v = kv_v(&c->kv, g->il, c->seq[col],
-			    (uint32_t)(head / share)),
-			.scale = 1 / sqrtf((float)h->head_k),
-			.out = c->att + (col * n_head + head) * h->head_v,
-			.out_stride = n_head * h->head_v,
-		});
-	}
-}
-
-/* Attention of all columns: all that share a KV head together, unless threads
-   would have nothing to do. */
-static void
-attend(struct pico_ctx *c, uint32_t il)
-{
-	size_t n_head = c->m->h.n_head[il], n_kv = c->m->h.n_head_kv[il];
-	struct heads g = { .c = c, .il = il, .size = n_head / n_kv };
-
-	if (c->n_cols * n_kv < 2 * pool_n(c->pool))
-		g.size = 1;
-	pool_run(c->pool, c->n_cols * (n_head / g.size), 1, attend_heads, &g);
-}
-
-/* gate = silu(gate) * up */
-static void
-gate_values(void *data, size_t lo, size_t hi)
-{
-	struct step *s = data;
-	struct pico_ctx *c = s->c;
-
-	c->k->gate(K_SILU, c->gate + lo, c->up + lo, hi - lo);
+	pool_run(c->pool, c->n_cols, 1, add_cols, &s);
 }
 
 /* ---- layers ---- */
 
+/* The branch in which columns see each other. */
 static void
-attention(struct pico_ctx *c, uint32_t il)
+mix(struct pico_ctx *c, uint32_t il, const float *in, float *out)
 {
-	const struct layer *l = &c->m->layers[il];
-	struct step s = { .c = c, .il = il, .norm = l->attn_norm };
-	struct product qkv[3] = {
-		{ &l->wq, c->q }, { &l->wk, c->key }, { &l->wv, c->value },
-	};
-	struct product out = { &l->wo, c->y };
-	size_t n = c->n_cols;
-
-	pool_run(c->pool, n, 1, norm_cols, &s);
-	multiply(c, c->y, n, qkv, 3);
-	pool_run(c->pool, n, 1, rotate_cols, &s);
-	attend(c, il);
-	multiply(c, c->att, n, &out, 1);
-	s.in = c->y;
-	pool_run(c->pool, n, 1, add_cols, &s);
-}
-
-/* y = down(silu(gate x) * up x) for n rows x. */
-static void
-feed_forward(struct pico_ctx *c, const float *x, size_t n,
-    const struct weight *gate, const struct weight *up,
-    const struct weight *down, float *y)
-{
-	struct product in[2] = { { gate, c->gate }, { up, c->up } };
-	struct product out = { down, y };
-	struct step s = { .c = c };
-
-	multiply(c, x, n, in, 2);
-	pool_run(c->pool, n * gate->n_out, 64, gate_values, &s);
-	multiply(c, c->gate, n, &out, 1);
-}
-
-/* The best expert that is not among the n chosen; the lower index first among
-   equals. NaN is no better than anything. */
-static uint32_t
-best_expert(const float *p, uint32_t n_expert, const struct choice *chosen,
-    uint32_t n)
-{
-	uint32_t e, i, best = n_expert;
-
-	for (e = 0; e < n_expert; e++) {
-		for (i = 0; i < n && chosen[i].expert != e; i++)
-			;
-		if (i == n && (best == n_expert || p[e] > p[best]))
-			best = e;
-	}
-	return best;
-}
-
-/*
- * The experts of one column, weighted so that they sum to one if the
- * architecture says so. Sorted by index: that is the order in which they are
- * added up, whatever else is in the batch.
- */
-static void
-choose_experts(struct pico_ctx *c, float *p, struct choice *chosen)
-{
-	const struct hparams *h = &c->m->h;
-	struct choice t;
-	uint32_t i, k;
-	float sum = 0;
-
-	c->k->softmax(p, h->n_expert);
-	for (i = 0; i < h->n_expert_used; i++) {
-		t.expert = best_expert(p, h->n_expert, chosen, i);
-		t.weight = p[t.expert];
-		sum += t.weight;
-		chosen[i] = t;
-	}
-	sum = MAX(sum, 6.1e-5f);	/* the least normal half */
-	for (i = 0; i < h->n_expert_used; i++) {
-		t = chosen[i];
-		if (h->arch->moe_norm)
-			t.weight /= sum;
-		for (k = i; k > 0 && chosen[k - 1].expert > t.expert; k--)
-			chosen[k] = chosen[k - 1];
-		chosen[k] = t;
+	switch (c->m->h.arch->mixer) {
+	case ATTENTION:
+		attention(c, il, in, out);
+		break;
+	case MLA:
+		mla(c, il, in, out);
+		break;
+	case MAMBA:
+		mamba(c, il, in, out);
+		break;
+	case RWKV6:
+		rwkv6(c, il, in, out);
+		break;
+	case RWKV7:
+		rwkv7(c, il, in, out);
+		break;
 	}
 }
 
-/* Tells which experts' weights come next. */
-static void
-want_experts(struct pico_ctx *c, uint32_t il)
+/* The other one; returns where its rows are. */
+static float *
+alone(struct pico_ctx *c, uint32_t il, const float *in, float *out)
 {
-	const struct layer *l = &c->m->layers[il];
-	const struct hparams *h = &c->m->h;
-	size_t i, n = (size_t)c->n_cols * h->n_expert_used;
-	uint32_t e;
-
-	for (e = 0; c->res != NULL && e < h->n_expert; e++) {
-		for (i = 0; i < n && c->choice[i].expert != e; i++)
-			;
-		if (i == n)
-			continue;
-		resident_want(c->res, &l->gate_e[e]);
-		resident_want(c->res, &l->up_e[e]);
-		resident_want(c->res, &l->down_e[e]);
-	}
-	want_after(c, il);
-}
-
-/* Mixture of experts: columns are gathered by expert, so that each expert's
-   weights are read once. */
-static void
-experts(struct pico_ctx *c, uint32_t il)
-{
-	const struct hparams *h = &c->m->h;
-	const struct layer *l = &c->m->layers[il];
-	struct product route = { &l->router, c->router };
-	size_t i, d = h->n_embd, n = c->n_cols, n_picked;
-	uint32_t e, u;
-
-	multiply(c, c->y, n, &route, 1);
-	for (i = 0; i < n; i++)
-		choose_experts(c, c->router + i * h->n_expert,
-		    c->choice + i * h->n_expert_used);
-	want_experts(c, il);
-	memset(c->mix, 0, n * d * sizeof *c->mix);
-	for (e = 0; e < h->n_expert; e++) {
-		n_picked = 0;
-		for (i = 0; i < n * h->n_expert_used; i++) {
-			if (c->choice[i].expert != e)
-				continue;
-			u = (uint32_t)(i / h->n_expert_used);
-			memcpy(c->xe + n_picked * d, c->y + u * d,
-			    d * sizeof *c->xe);
-			c->picked[n_picked] = u;
-			c->picked_weight[n_picked++] = c->choice[i].weight;
-		}
-		if (n_picked == 0)
-			continue;
-		feed_forward(c, c->xe, n_picked, &l->gate_e[e], &l->up_e[e],
-		    &l->down_e[e], c->ye);
-		for (i = 0; i < n_picked; i++)
-			c->k->axpy(c->mix + c->picked[i] * d,
-			    c->picked_weight[i], c->ye + i * d, d);
-	}
+	if (c->m->h.arch->mixer < RWKV6)
+		return feed(c, il, in, out);
+	rwkv_channel_mix(c, il, in, out);
+	return out;
 }
 
 static void
 layer(struct pico_ctx *c, uint32_t il)
 {
 	const struct layer *l = &c->m->layers[il];
-	struct step s = { .c = c, .norm = l->ffn_norm };
+	const struct hparams *h = &c->m->h;
+	const float *in;
+	float *out;
 
-	want_layer(c, il);
-	attention(c, il);
-	pool_run(c->pool, c->n_cols, 1, norm_cols, &s);
-	if (l->router.n_out > 0) {
-		experts(c, il);
-		s.in = c->mix;
-	} else {
-		/* the rows in y are not needed once gate and up are there */
-		feed_forward(c, c->y, c->n_cols, &l->gate, &l->up, &l->down,
-		    c->y);
-		s.in = c->y;
+	if (!weight_is(&l->router))
+		want_after(c, il);
+	in = normed(c, &l->attn_norm, c->x, c->y);
+	if (h->parallel || (h->arch->ffn_norm == MAY && !l->ffn_norm.on)) {
+		mix(c, il, in, c->z);
+		if (l->ffn_norm.on)
+			in = normed(c, &l->ffn_norm, c->x, c->y);
+		out = alone(c, il, in, c->y);
+		add(c, c->z);
+		add(c, out);
+		return;
 	}
-	pool_run(c->pool, c->n_cols, 1, add_cols, &s);
+	mix(c, il, in, c->y);
+	add(c, normed(c, &l->attn_post, c->y, c->y));
+	if (h->arch->mixer == MAMBA)
+		return;
+	in = normed(c, &l->ffn_norm, c->x, c->y);
+	out = alone(c, il, in, c->y);
+	add(c, normed(c, &l->ffn_post, out, out));
+	/* RWKV-6: keeps half floats from overflowing elsewhere */
+	if (h->rescale > 0 && (il + 1) % h->rescale == 0)
+		c->k->scale(c->x, 0.5f, (size_t)c->n_cols * h->n_embd);
 }
 
 /* ---- the pass ---- */
@@ -577,7 +280,6 @@ int
 pico_ctx_eval(struct pico_ctx *c, const struct pico_col *cols, size_t n,
     struct pico_err *err)
 {
-	struct step s = { .c = c };
 	uint32_t il;
 	size_t i;
 
@@ -598,9 +300,9 @@ pico_ctx_eval(struct pico_ctx *c, const struct pico_col *cols, size_t n,
 		}
 	}
 	forward_ahead(c);
-	pool_run(c->pool, n, 1, embed_cols, &s);
+	pool_run(c->pool, n, 1, embed_cols, c);
 	/* rows that must be read come one after the other */
-	for (i = 0; i < n && !resident_has(c->res, &c->m->embd); i++)
+	for (i = 0; i < n && !embeds_anywhere(c); i++)
 		embed(c, i);
 	for (il = 0; il < c->m->h.n_layer && c->fault.status == PICO_OK; il++)
 		layer(c, il);
@@ -609,11 +311,29 @@ pico_ctx_eval(struct pico_ctx *c, const struct pico_col *cols, size_t n,
 	return pico_gguf_check(c->m->gguf, err);
 }
 
+/* What becomes of the output matrix's products. */
+static void
+finish_logits(void *data, size_t lo, size_t hi)
+{
+	struct pico_ctx *c = data;
+	const struct hparams *h = &c->m->h;
+	float *z = c->logits + lo;
+	size_t n = hi - lo;
+
+	if (h->logit_scale != 1)
+		c->k->scale(z, h->logit_scale, n);
+	if (h->final_cap > 0) {
+		c->k->scale(z, 1 / h->final_cap, n);
+		c->k->apply(K_TANH, z, n);
+		c->k->scale(z, h->final_cap, n);
+	}
+}
+
 const float *
 pico_ctx_logits(struct pico_ctx *c, size_t i)
 {
-	struct product out = { &c->m->output, c->logits };
-	size_t d = c->m->h.n_embd, k, at;
+	const struct hparams *h = &c->m->h;
+	size_t d = h->n_embd, k, at;
 
 	if (i >= c->n_cols || c->want_at[i] == 0)
 		return NULL;
@@ -622,13 +342,16 @@ pico_ctx_logits(struct pico_ctx *c, size_t i)
 		c->block_first = (uint32_t)at;
 		c->block_n = MIN(c->n_want - (uint32_t)at, c->block);
 		for (k = 0; k < c->block_n; k++)
-			c->k->rms_norm(c->x + c->want[at + k] * d,
-			    c->m->output_norm, d, c->m->h.eps, c->y + k * d);
-		multiply(c, c->y, c->block_n, &out, 1);
+			norm_row(c, &c->m->output_norm,
+			    c->x + c->want[at + k] * d, d, c->y + k * d);
+		multiply_one(c, &c->m->output, c->y, c->block_n, c->logits);
+		if (h->logit_scale != 1 || h->final_cap > 0)
+			pool_run(c->pool, (size_t)c->block_n * h->n_vocab,
+			    1024, finish_logits, c);
 		if (at + c->block_n == c->n_want)
 			forward_ahead(c);
 	}
 	if (c->fault.status != PICO_OK)
 		return NULL;
-	return c->logits + (at - c->block_first) * c->m->h.n_vocab;
+	return c->logits + (at - c->block_first) * h->n_vocab;
 }

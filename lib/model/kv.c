@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The KV cache. */
+/* What is remembered of sequences: the KV cache, or states. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,19 +13,47 @@ pico_kv_kind_name(enum pico_kv_kind kind)
 	return names[kind];
 }
 
-bool
-kv_bytes(const struct hparams *h, enum kv_type type, uint32_t n_ctx,
-    uint32_t n_seq, uint64_t *bytes)
+uint64_t
+kv_state(const struct hparams *h)
 {
-	uint64_t heads = 0, row, cells;
+	uint64_t d = h->n_embd;
+
+	switch (h->arch->mixer) {
+	case MAMBA:
+		return (uint64_t)h->ssm_inner *
+		    (h->ssm_conv - 1 + (uint64_t)h->ssm_state);
+	case RWKV6:
+	case RWKV7:
+		return 2 * d + d * h->wkv_head;
+	default:
+		return 0;
+	}
+}
+
+/* Bytes that grow with the positions, by position, and those that do not. */
+static bool
+row_and_state(const struct hparams *h, enum kv_type type, uint64_t *row,
+    uint64_t *state)
+{
+	uint64_t heads = 0;
 	uint32_t il;
 
 	for (il = 0; il < h->n_layer; il++)
 		heads += h->n_head_kv[il];
-	return mul_u64(n_ctx, n_seq, &cells) &&
-	    mul_u64(heads, kv_row_bytes(type, h->head_k) +
-	    (uint64_t)kv_row_bytes(type, h->head_v), &row) &&
-	    mul_u64(row, cells, bytes);
+	return mul_u64(heads, kv_row_bytes(type, h->head_k) +
+	    (uint64_t)kv_row_bytes(type, h->head_v), row) &&
+	    mul_u64(kv_state(h), h->n_layer * (uint64_t)sizeof(float), state);
+}
+
+bool
+kv_bytes(const struct hparams *h, enum kv_type type, uint32_t n_ctx,
+    uint32_t n_seq, uint64_t *bytes)
+{
+	uint64_t row, state, one;
+
+	return row_and_state(h, type, &row, &state) &&
+	    mul_u64(row, n_ctx, &one) && add_u64(one, state, &one) &&
+	    mul_u64(one, n_seq, bytes);
 }
 
 int
@@ -42,11 +70,12 @@ kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
 	};
 	kv->k = mem_new(h->n_layer, sizeof *kv->k, "KV cache", err);
 	kv->v = mem_new(h->n_layer, sizeof *kv->v, "KV cache", err);
+	kv->state = mem_new(h->n_layer, sizeof *kv->state, "states", err);
 	kv->tokens = mem_new(cells, sizeof *kv->tokens, "token ids", err);
 	kv->n = mem_new(n_seq, sizeof *kv->n, "sequences", err);
 	kv->pure = mem_new(n_seq, sizeof *kv->pure, "sequences", err);
-	if (kv->k == NULL || kv->v == NULL || kv->tokens == NULL ||
-	    kv->n == NULL || kv->pure == NULL)
+	if (kv->k == NULL || kv->v == NULL || kv->state == NULL ||
+	    kv->tokens == NULL || kv->n == NULL || kv->pure == NULL)
 		return -1;
 	for (il = 0; il < n_seq; il++)
 		kv->pure[il] = n_ctx;
@@ -54,6 +83,13 @@ kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
 	for (il = 0; il < h->n_layer; il++) {
 		uint64_t heads = h->n_head_kv[il];
 
+		if (arch_recurrent(h->arch)) {
+			kv->state[il] = mem_new(n_seq, kv_state(h) *
+			    sizeof(float), "states", err);
+			if (kv->state[il] == NULL)
+				return -1;
+			continue;
+		}
 		kv->k[il] = mem_new(cells, heads * kv->row_k, "KV cache, keys",
 		    err);
 		kv->v[il] = mem_new(cells, heads * kv->row_v,
@@ -69,16 +105,26 @@ kv_free(struct kv *kv)
 {
 	uint32_t il;
 
-	for (il = 0; kv->k != NULL && kv->v != NULL && il < kv->h->n_layer;
-	    il++) {
-		free(kv->k[il]);
-		free(kv->v[il]);
+	for (il = 0; il < kv->h->n_layer; il++) {
+		if (kv->k != NULL)
+			free(kv->k[il]);
+		if (kv->v != NULL)
+			free(kv->v[il]);
+		if (kv->state != NULL)
+			free(kv->state[il]);
 	}
 	free(kv->k);
 	free(kv->v);
+	free(kv->state);
 	free(kv->tokens);
 	free(kv->n);
 	free(kv->pure);
+}
+
+float *
+kv_state_of(const struct kv *kv, uint32_t layer, uint32_t seq)
+{
+	return kv->state[layer] + (size_t)seq * kv_state(kv->h);
 }
 
 static size_t
@@ -118,16 +164,34 @@ pico_ctx_match(const struct pico_ctx *c, uint32_t seq, const int32_t *ids,
 	have = MIN(have, c->kv.pure[seq]);
 	for (i = 0; i < MIN(n, have) && mine[i] == ids[i]; i++)
 		;
+	/* a state knows all its tokens, or is of no use */
+	if (arch_recurrent(c->m->h.arch) && i < have)
+		return 0;
 	return i;
 }
 
 void
 kv_cut(struct kv *kv, uint32_t seq, size_t n)
 {
-	if (n < kv->n[seq])
+	bool back = n < kv->n[seq];
+	uint32_t il;
+
+	if (arch_recurrent(kv->h->arch) && (back || n == 0)) {
+		n = 0;
+		for (il = 0; il < kv->h->n_layer; il++)
+			memset(kv_state_of(kv, il, seq), 0, kv_state(kv->h) *
+			    sizeof(float));
+	}
+	if (back)
 		kv->n[seq] = (uint32_t)n;
 	if (kv->n[seq] <= kv->pure[seq])
 		kv->pure[seq] = kv->n_ctx;
+}
+
+bool
+pico_ctx_recurrent(const struct pico_ctx *c)
+{
+	return arch_recurrent(c->m->h.arch);
 }
 
 void
@@ -164,21 +228,38 @@ load_row(enum kv_type type, const uint8_t *row, size_t n, float *x)
 /* Keys keep.. of a head come from `drop` positions later, and turn back by as
    many: rotations add up (Su et al. 2021, section 3.2). */
 static void
-shift_keys(struct pico_ctx *c, uint8_t *keys, size_t keep, size_t drop,
-    size_t n)
+shift_keys(struct pico_ctx *c, uint32_t il, uint8_t *keys, size_t keep,
+    size_t drop, size_t n)
 {
 	const struct hparams *h = &c->m->h;
-	bool halves = h->arch->rope == ROPE_HALVES;
+	int rope = hparams_rope(h, il);
+	float *key = c->work;
 	uint8_t *row;
 	size_t i;
 
 	for (i = keep; i + drop < n; i++) {
 		row = keys + i * c->kv.row_k;
-		load_row(c->kv.type, row + drop * c->kv.row_k, h->head_k,
-		    c->key);
-		c->k->rope(c->key, 1, h->head_k, h->n_rot, c->cos, c->sin,
-		    halves);
-		c->k->kv_store(c->kv.type, c->key, h->head_k, row);
+		load_row(c->kv.type, row + drop * c->kv.row_k, h->head_k, key);
+		if (hparams_turns(h, il))
+			c->k->rope(key + h->rot_first, 1, h->head_k, h->n_rot,
+			    c->cos[rope], c->sin[rope],
+			    h->rope == ROPE_HALVES);
+		c->k->kv_store(c->kv.type, key, h->head_k, row);
+	}
+}
+
+/* cos and sin for turning back by so many positions. */
+static void
+angles_back(struct pico_ctx *c, size_t drop)
+{
+	uint32_t i, n_rot = c->m->h.n_rot;
+	int rope;
+
+	for (rope = 0; rope < 2 && c->freq[rope] != NULL; rope++) {
+		rope_angles(c->freq[rope], 1, n_rot, (uint32_t)drop,
+		    c->cos[rope], c->sin[rope]);
+		for (i = 0; i < n_rot / 2; i++)
+			c->sin[rope][i] = -c->sin[rope][i];
 	}
 }
 
@@ -188,7 +269,7 @@ pico_ctx_shift(struct pico_ctx *c, uint32_t seq, size_t keep, size_t drop,
 {
 	const struct hparams *h = &c->m->h;
 	struct kv *kv = &c->kv;
-	size_t n = kv->n[seq], rest, i;
+	size_t n = kv->n[seq], rest;
 	uint32_t il, head;
 	int32_t *tokens = kv->tokens + (size_t)seq * kv->n_ctx;
 	uint8_t *v;
@@ -202,12 +283,11 @@ pico_ctx_shift(struct pico_ctx *c, uint32_t seq, size_t keep, size_t drop,
 	if (drop == 0)
 		return 0;
 	rest = n - keep - drop;
-	rope_angles(c->freq, 1, h->n_rot, (uint32_t)drop, c->cos, c->sin);
-	for (i = 0; i < h->n_rot / 2; i++)
-		c->sin[i] = -c->sin[i];
+	angles_back(c, drop);
 	for (il = 0; il < h->n_layer; il++) {
 		for (head = 0; head < h->n_head_kv[il]; head++) {
-			shift_keys(c, kv_k(kv, il, seq, head), keep, drop, n);
+			shift_keys(c, il, kv_k(kv, il, seq, head), keep, drop,
+			    n);
 			v = kv_v(kv, il, seq, head) + keep * kv->row_v;
 			memmove(v, v + drop * kv->row_v, rest * kv->row_v);
 		}
@@ -229,7 +309,15 @@ pico_ctx_copy(struct pico_ctx *c, uint32_t to, uint32_t from, size_t n)
 		return;
 	}
 	n = MIN(n, kv->n[from]);
+	if (n == 0 || (arch_recurrent(kv->h->arch) && n < kv->n[from])) {
+		kv_cut(kv, to, 0);
+		return;
+	}
 	for (il = 0; il < kv->h->n_layer; il++) {
+		if (arch_recurrent(kv->h->arch))
+			memcpy(kv_state_of(kv, il, to),
+			    kv_state_of(kv, il, from), kv_state(kv->h) *
+			    sizeof(float));
 		for (head = 0; head < kv->h->n_head_kv[il]; head++) {
 			memcpy(kv_k(kv, il, to, head),
 			    kv_k(kv, il, from, head),

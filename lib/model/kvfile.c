@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * KV files, pico-kv(5): little-endian, a header of 64 bytes, the token ids,
- * then for each layer and kv head the keys and the values of the positions in
- * use, then a checksum of all before it.
+ * then for each layer its state, or for each kv head the keys and the values of
+ * the positions in use, then a checksum of all before it.
  */
 #define _XOPEN_SOURCE 700	/* realpath */
 #include <errno.h>
@@ -30,6 +30,18 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == 64, "the header has no padding");
 
+/* How positions are turned, which may depend on the size of the context. */
+static uint64_t
+hash_positions(const struct pico_ctx *c, uint64_t hash)
+{
+	int rope;
+
+	for (rope = 0; rope < 2 && c->freq[rope] != NULL; rope++)
+		hash = hash_bytes(hash, c->freq[rope],
+		    c->m->h.n_rot / 2 * sizeof *c->freq[rope]);
+	return hash;
+}
+
 /* Hyperparameters and all tensors, names and data: the whole model is read. The
    vocabulary and texts do not enter the cache. */
 static int
@@ -40,7 +52,7 @@ hash_model(const struct pico_ctx *c, uint64_t *hash, struct pico_err *err)
 	size_t i, n = strlen(arch);
 	const struct pico_tensor *t;
 	const struct pico_kv *kv;
-	uint64_t v = HASH_START;
+	uint64_t v = hash_positions(c, HASH_START);
 
 	for (i = 0; i < pico_gguf_n_kv(g); i++) {
 		kv = pico_gguf_kv(g, i);
@@ -66,7 +78,7 @@ static uint64_t
 identity(const struct pico_ctx *c)
 {
 	const struct pico_gguf *g = c->m->gguf;
-	uint64_t v = HASH_START, id;
+	uint64_t v = hash_positions(c, HASH_START), id;
 	int i;
 
 	for (i = 0; i < pico_gguf_n_shards(g); i++) {
@@ -76,14 +88,13 @@ identity(const struct pico_ctx *c)
 	return v;
 }
 
-static uint64_t
-row_bytes(const struct kv *kv)
+/* Bytes between header and checksum for n positions; false if it overflows. */
+static bool
+body_bytes(const struct kv *kv, uint64_t n, uint64_t *bytes)
 {
-	uint64_t bytes = 0;
-
-	/* it fit for n_ctx positions already */
-	(void)kv_bytes(kv->h, kv->type, 1, 1, &bytes);
-	return bytes;
+	return n <= INT32_MAX &&
+	    kv_bytes(kv->h, kv->type, (uint32_t)n, 1, bytes) &&
+	    add_u64(*bytes, n * sizeof(int32_t), bytes);
 }
 
 /* Everything between header and checksum, piece by piece. */
@@ -98,13 +109,17 @@ each_piece(const struct kv *kv, uint32_t seq, size_t n, piece_fn *fn,
 	if (fn(data, kv->tokens + (size_t)seq * kv->n_ctx,
 	    n * sizeof *kv->tokens, err) < 0)
 		return -1;
-	for (il = 0; il < kv->h->n_layer; il++)
+	for (il = 0; il < kv->h->n_layer; il++) {
+		if (kv->state[il] != NULL && fn(data, kv_state_of(kv, il, seq),
+		    (size_t)kv_state(kv->h) * sizeof(float), err) < 0)
+			return -1;
 		for (head = 0; head < kv->h->n_head_kv[il]; head++)
 			if (fn(data, kv_k(kv, il, seq, head),
 			    n * kv->row_k, err) < 0 ||
 			    fn(data, kv_v(kv, il, seq, head),
 			    n * kv->row_v, err) < 0)
 				return -1;
+	}
 	return 0;
 }
 
@@ -167,8 +182,7 @@ check_header(const struct pico_ctx *c, const struct header *h,
 		    "%s", name, h->kv_type <= PICO_CACHE_Q8_0 ?
 		    pico_kv_kind_name((enum pico_kv_kind)h->kv_type) : "?",
 		    pico_kv_kind_name((enum pico_kv_kind)c->kv.type));
-	if (h->n_tokens > INT32_MAX || !mul_u64(h->n_tokens,
-	    row_bytes(&c->kv) + sizeof(int32_t), &body) || body != h->body ||
+	if (!body_bytes(&c->kv, h->n_tokens, &body) || body != h->body ||
 	    h->n_layer != c->m->h.n_layer)
 		return fail(err, "%s has a damaged header", name);
 	if (size < sizeof *h + 8 || size - sizeof *h - 8 != body)
@@ -235,6 +249,8 @@ pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
 	c->model_hash = h.model;
 	r = 1;
 out:
+	if (r < 0)
+		kv_cut(kv, seq, 0);
 	(void)close(io.fd);
 	return r;
 }
@@ -321,13 +337,14 @@ save(struct pico_ctx *c, uint32_t seq, const char *path, const char *target,
 	size_t n = kv->n[seq];
 	struct header h = {
 		.model = c->model_hash, .identity = identity(c), .n_tokens = n,
-		.body = n * (row_bytes(kv) + sizeof(int32_t)),
 		.kv_type = (uint32_t)kv->type, .n_layer = kv->h->n_layer,
 	};
 	char temp[4096], name[300];
 	struct io io = { .name = name, .hash = HASH_START };
 	mode_t mask;
 
+	/* it fit for n_ctx positions already */
+	(void)body_bytes(kv, n, &h.body);
 	memcpy(h.magic, magic, sizeof magic);
 	(void)snprintf(name, sizeof name, "KV file '%s'", path);
 	io.fd = open_temp(target, temp, sizeof temp, err);

@@ -124,32 +124,35 @@ resident_choose(const struct pico_model *m, uint64_t budget, bool *kept,
 {
 	struct choosing c = { .kept = kept, .left = budget };
 	double layers = 0, passed = 0, share;
+	size_t i, first = m->layers[0].first;
 	uint64_t size, before;
 	uint32_t il;
-	size_t i;
 
 	for (i = 0; i < m->n_weights; i++) {
 		kept[i] = false;
 		c.step += m->weights[i]->step;
-		if (i >= m->first[0])
+		if (i >= first)
 			layers += (double)weight_bytes(m->weights[i]);
 	}
 	keep(&c, m->weights[m->output.number]);
 	share = (double)c.left / layers;
 	before = c.sum;
 	for (il = 0; il < m->h.n_layer; il++) {
-		for (size = 0, i = m->first[il]; i < m->first[il + 1]; i++)
+		for (size = 0, i = m->layers[il].first; i < m->layers[il].end;
+		    i++)
 			size += weight_bytes(m->weights[i]);
 		passed += (double)size;
 		if (size > c.left ||
 		    (double)(c.sum - before + size) > passed * share)
 			continue;
-		for (i = m->first[il]; i < m->first[il + 1]; i++)
+		for (i = m->layers[il].first; i < m->layers[il].end; i++)
 			keep(&c, m->weights[i]);
 	}
-	for (i = m->first[0]; i < m->n_weights; i++)
+	for (i = first; i < m->n_weights; i++)
 		keep(&c, m->weights[i]);
 	keep(&c, &m->embd);
+	if (weight_is(&m->positions))
+		keep(&c, &m->positions);
 	*step = c.step;
 	return c.sum;
 }
@@ -178,11 +181,18 @@ slot_bytes(const struct pico_model *m)
 	return (size_t)most + 2 * FILE_ALIGN;
 }
 
+/* Bytes of a buffer for one row by itself. */
+static size_t
+single_bytes(const struct pico_model *m)
+{
+	return MAX(m->embd.row_bytes, m->positions.row_bytes) +
+	    2 * FILE_ALIGN;
+}
+
 uint64_t
 resident_buffers(const struct pico_model *m)
 {
-	return (uint64_t)SLOTS * slot_bytes(m) + m->embd.row_bytes +
-	    2 * FILE_ALIGN;
+	return (uint64_t)SLOTS * slot_bytes(m) + single_bytes(m);
 }
 
 /* Reads one piece; the lock is held, but not while it waits. */
@@ -483,8 +493,7 @@ resident_new(const struct pico_model *m, uint64_t budget, struct pico_err *err)
 	for (i = 0; i < SLOTS; i++)
 		if (take_buffer(&r->slot[i].mem, slot_bytes(m), err) < 0)
 			goto bad;
-	if (take_buffer(&r->single, m->embd.row_bytes + 2 * FILE_ALIGN,
-	    err) < 0)
+	if (take_buffer(&r->single, single_bytes(m), err) < 0)
 		goto bad;
 	(void)resident_choose(m, budget, r->kept, &step);
 	load(r);

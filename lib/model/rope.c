@@ -13,35 +13,48 @@
 
 /* The pair whose wavelength fits `turns` times into the original context. */
 static double
-yarn_pair(const struct hparams *h, double turns)
+yarn_pair(const struct hparams *h, double base, double turns)
 {
 	return h->n_rot * m_log(h->rope_ctx_orig / (turns * 2 * PI)) /
-	    (2 * m_log(h->rope_base));
+	    (2 * m_log(base));
+}
+
+/* What YaRN multiplies queries and keys by; DeepSeek-V2 has it in the scores. */
+static double
+yarn_magnitude(const struct hparams *h, double scale)
+{
+	double grown = -0.1 * m_log(scale);
+
+	if (h->arch->mixer == MLA)
+		return 1;
+	return (1 + grown) / (1 + h->yarn_log * grown);
 }
 
 void
-rope_frequencies(const struct hparams *h, const float *factors,
+rope_frequencies(const struct hparams *h, int which, const float *factors,
     double *freq, double *magnitude)
 {
+	const struct rope *rope = &h->rope_of[which];
 	double lo = 0, hi = 0, ramp, f;
 	uint32_t p, half = h->n_rot / 2;
 
-	*magnitude = h->rope_attn_factor;
-	if (h->yarn) {
-		lo = fmax(0, floor(yarn_pair(h, 32)));
-		hi = fmin(h->n_rot - 1, ceil(yarn_pair(h, 1)));
-		*magnitude *= 1 - 0.1 * m_log(h->rope_scale);
+	*magnitude = rope->attn_factor;
+	if (rope->yarn) {
+		lo = fmax(0, floor(yarn_pair(h, rope->base, h->yarn_fast)));
+		hi = fmin(h->n_rot - 1, ceil(yarn_pair(h, rope->base,
+		    h->yarn_slow)));
+		*magnitude *= yarn_magnitude(h, rope->scale);
 	}
 	for (p = 0; p < half; p++) {
-		f = m_pow(h->rope_base, -2.0 * p / h->n_rot);
-		if (factors != NULL)
+		f = m_pow(rope->base, -2.0 * p / h->n_rot);
+		if (factors != NULL && !rope->plain)
 			f /= factors[p];
-		if (h->yarn) {
+		if (rope->yarn) {
 			ramp = (p - lo) / fmax(0.001, hi - lo);
 			ramp = 1 - fmin(1, fmax(0, ramp));
-			f = h->rope_scale * f * (1 - ramp) + f * ramp;
+			f = rope->scale * f * (1 - ramp) + f * ramp;
 		} else {
-			f *= h->rope_scale;
+			f *= rope->scale;
 		}
 		freq[p] = f;
 	}
