@@ -20,12 +20,17 @@
 struct shape {
 	const char *name;
 	int64_t layers, embd, ff, heads, kv_heads, vocab, ctx;
+	const char *arch;
+	int64_t head;		/* size of a head; 0: embd / heads */
+	bool tied, qkv_bias;
 };
 
 static const struct shape shapes[] = {
-	{ "tinyllama", 22, 2048, 5632, 32, 4, 32000, 2048 },
-	{ "tiny", 2, 256, 512, 4, 2, 512, 256 },
-	{ "8b", 32, 4096, 14336, 32, 8, 128256, 8192 },
+	{ "tinyllama", 22, 2048, 5632, 32, 4, 32000, 2048, "llama", 0, 0, 0 },
+	{ "tiny", 2, 256, 512, 4, 2, 512, 256, "llama", 0, 0, 0 },
+	{ "8b", 32, 4096, 14336, 32, 8, 128256, 8192, "llama", 0, 0, 0 },
+	{ "qwen", 28, 1536, 8960, 12, 2, 151936, 32768, "qwen2", 0, 1, 1 },
+	{ "gemma", 18, 2048, 16384, 8, 1, 256000, 8192, "gemma", 256, 1, 0 },
 };
 
 static struct shape want;	/* 0: as the named shape has it */
@@ -42,7 +47,8 @@ static const struct pico_opt options[] = {
 	{ 'o', "output", PICO_OPT_TEXT, &path, "FILE",
 	    "the file to write", 0, 0, NULL },
 	{ 0, "shape", PICO_OPT_TEXT, &shape_name, "NAME",
-	    "tinyllama, tiny or 8b (tinyllama); the rest changes it",
+	    "tinyllama, tiny, 8b, qwen (1.5B) or gemma (2B); the rest "
+	    "changes it",
 	    0, 0, NULL },
 	{ 0, "type", PICO_OPT_TEXT, &type_name, "TYPE",
 	    "Q3_K_M, Q4_K_M, Q5_K_M or a tensor type (Q4_K_M)", 0, 0, NULL },
@@ -422,12 +428,22 @@ struct tensor {
 static struct tensor *tensors;
 static size_t n_tensors;
 
+static bool
+is_bias(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 5 && strcmp(name + n - 5, ".bias") == 0;
+}
+
+/* A name that does not end in ".bias" gets ".weight". */
 static void
 add(const char *name, uint32_t type, int64_t d0, int64_t d1, int64_t d2)
 {
 	struct tensor *t = &tensors[n_tensors++];
 
-	(void)snprintf(t->name, sizeof t->name, "%s.weight", name);
+	(void)snprintf(t->name, sizeof t->name, "%s%s", name,
+	    is_bias(name) ? "" : ".weight");
 	t->type = type;
 	t->dims[0] = d0;
 	t->dims[1] = d1;
@@ -441,16 +457,19 @@ static void
 add_block(int64_t layer)
 {
 	const struct shape *s = &want;
-	int64_t kv = s->embd / s->heads * s->kv_heads;
+	int64_t q = s->head * s->heads, kv = s->head * s->kv_heads;
 	const struct {
 		const char *name;
 		int64_t d0, d1, d2;
 	} parts[] = {
 		{ "attn_norm", s->embd, 1, 1 },
-		{ "attn_q", s->embd, s->embd, 1 },
+		{ "attn_q", s->embd, q, 1 },
 		{ "attn_k", s->embd, kv, 1 },
 		{ "attn_v", s->embd, kv, 1 },
-		{ "attn_output", s->embd, s->embd, 1 },
+		{ "attn_q.bias", q, 1, 1 },
+		{ "attn_k.bias", kv, 1, 1 },
+		{ "attn_v.bias", kv, 1, 1 },
+		{ "attn_output", q, s->embd, 1 },
 		{ "ffn_norm", s->embd, 1, 1 },
 		{ "ffn_gate_inp", s->embd, experts, 1 },
 		{ "ffn_gate", s->embd, s->ff, 1 },
@@ -462,9 +481,10 @@ add_block(int64_t layer)
 
 	for (i = 0; i < COUNT(parts); i++) {
 		bool router = strcmp(parts[i].name, "ffn_gate_inp") == 0;
-		bool each = experts > 0 && i > 6;
+		bool each = experts > 0 && i > 9;
 
-		if (router && experts == 0)
+		if ((router && experts == 0) ||
+		    (is_bias(parts[i].name) && !s->qkv_bias))
 			continue;
 		(void)snprintf(name, sizeof name, "blk.%" PRId64 ".%s%s",
 		    layer, parts[i].name, each ? "_exps" : "");
@@ -504,7 +524,7 @@ put_data(const struct tensor *t)
 	const struct pico_type *type = pico_type(t->type);
 	uint64_t left = tensor_bytes(t) / type->bytes;
 	float sigma = 1 / sqrtf((float)t->dims[0]), d = 0;
-	bool norm = t->dims[1] == 1;
+	bool norm = t->dims[1] == 1, bias = is_bias(t->name);
 	size_t n, most = (sizeof buf - 8) / type->bytes;
 
 	if (type->block > 1)
@@ -514,7 +534,8 @@ put_data(const struct tensor *t)
 		if (type->block > 1)
 			fill_blocks(type, buf, n, d);
 		else
-			fill_floats(type, buf, n, norm, norm ? 0.1f : sigma);
+			fill_floats(type, buf, n, norm && !bias,
+			    norm ? 0.1f : sigma);
 		put(buf, n * type->bytes);
 	}
 	pad();
@@ -544,7 +565,11 @@ read_shape(void)
 	DEFAULT(vocab);
 	DEFAULT(ctx);
 #undef DEFAULT
-	if (want.embd % (2 * want.heads) != 0 ||
+	want.arch = s->arch;
+	want.tied = s->tied;
+	want.qkv_bias = s->qkv_bias;
+	want.head = s->head > 0 ? s->head : want.embd / want.heads;
+	if ((s->head == 0 && want.embd % (2 * want.heads) != 0) ||
 	    want.heads % want.kv_heads != 0)
 		cmd_usage("%" PRId64 " heads of keys do not divide %" PRId64
 		    " heads, or those an embedding of %" PRId64
@@ -555,6 +580,16 @@ read_shape(void)
 		cmd_usage("%" PRId64 " of %" PRId64 " experts", used, experts);
 }
 
+/* Under the name of the architecture. */
+static const char *
+own(const char *suffix)
+{
+	static char name[100];
+
+	(void)snprintf(name, sizeof name, "%s.%s", want.arch, suffix);
+	return name;
+}
+
 static void
 put_keys(void)
 {
@@ -562,7 +597,7 @@ put_keys(void)
 	const char *name;
 	uint32_t i;
 
-	key_str("general.architecture", "llama");
+	key_str("general.architecture", want.arch);
 	key_str("general.name", "random");
 	key_u32("general.quantization_version", 2);
 	/* "Q4_K" is what files call Q4_K_S */
@@ -571,17 +606,19 @@ put_keys(void)
 			break;
 	if (name != NULL)
 		key_u32("general.file_type", i);
-	key_u32("llama.context_length", want.ctx);
-	key_u32("llama.embedding_length", want.embd);
-	key_u32("llama.block_count", want.layers);
-	key_u32("llama.feed_forward_length", want.ff);
-	key_u32("llama.attention.head_count", want.heads);
-	key_u32("llama.attention.head_count_kv", want.kv_heads);
-	key_u32("llama.rope.dimension_count", want.embd / want.heads);
-	key_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+	key_u32(own("context_length"), want.ctx);
+	key_u32(own("embedding_length"), want.embd);
+	key_u32(own("block_count"), want.layers);
+	key_u32(own("feed_forward_length"), want.ff);
+	key_u32(own("attention.head_count"), want.heads);
+	key_u32(own("attention.head_count_kv"), want.kv_heads);
+	key_u32(own("attention.key_length"), want.head);
+	key_u32(own("attention.value_length"), want.head);
+	key_u32(own("rope.dimension_count"), want.head);
+	key_f32(own("attention.layer_norm_rms_epsilon"), 1e-5f);
 	if (experts > 0) {
-		key_u32("llama.expert_count", experts);
-		key_u32("llama.expert_used_count", used);
+		key_u32(own("expert_count"), experts);
+		key_u32(own("expert_used_count"), used);
 	}
 	put_vocab(want.vocab);
 }
@@ -601,13 +638,15 @@ main(int argc, char **argv)
 	read_type();
 	state = seed;
 
-	tensors = cmd_alloc((size_t)want.layers * 10 + 3, sizeof *tensors);
-	add("token_embd", matrix_type("token_embd", 0), want.embd, want.vocab,
-	    1);
+	tensors = cmd_alloc((size_t)want.layers * 13 + 3, sizeof *tensors);
+	add("token_embd", matrix_type(want.tied ? "output" : "token_embd", 0),
+	    want.embd, want.vocab, 1);
 	for (layer = 0; layer < want.layers; layer++)
 		add_block(layer);
 	add("output_norm", TYPE_F32, want.embd, 1, 1);
-	add("output", matrix_type("output", 0), want.embd, want.vocab, 1);
+	if (!want.tied)
+		add("output", matrix_type("output", 0), want.embd, want.vocab,
+		    1);
 
 	out = fopen(path, "wb");
 	if (out == NULL)
