@@ -340,7 +340,7 @@ ARCHS['starcoder'] = ARCHS['gpt2']
 # ---- rotation ----
 
 def yarn_ramp(p, r, base, c0, fast, slow):
-    """1 where the pair turns fast and is left alone, 0 where it is stretched."""
+    """1 where a pair turns fast and is left alone, 0 where it is slowed."""
     def turns(beta):
         return r * math.log(c0 / (2 * math.pi * beta)) / (2 * math.log(base))
     low = max(0, math.floor(turns(fast)))
@@ -349,7 +349,7 @@ def yarn_ramp(p, r, base, c0, fast, slow):
 
 
 class Rope:
-    """Angles for a position: those of `speeds` times it; cos and sin times m."""
+    """Angles are the position times `speeds`; cos and sin are times m."""
 
     def __init__(self, speeds, m, kind):
         self.speeds, self.m, self.kind = speeds, m, kind
@@ -579,7 +579,7 @@ class Model:
         return q, k, parts(v, self.hv)
 
     def latent_heads(self, il, x):
-        """deepseek2: keys and values of all heads come from one short vector."""
+        """deepseek2: the keys and values of all heads from one vector."""
         blk, n_head = 'blk.%d.' % il, self.key('attention.head_count')
         r = self.key('rope.dimension_count')
         n = self.hk - r
@@ -659,7 +659,8 @@ class Model:
         return self.linear(blk + 'ffn_down', y)
 
     def expert(self, blk, name, e, x):
-        w, b = self.t(blk + name + '_exps'), self.t(blk + name + '_exps', 'bias')
+        all_of = blk + name + '_exps'
+        w, b = self.t(all_of), self.t(all_of, 'bias')
         if w is None:       # old files: a tensor for each
             return times(self.t('%s%s.%d' % (blk, name, e)), x)
         y = times(w[e], x)
