@@ -83,6 +83,13 @@ whole() {
 	PICO_MEMORY= pico-forward --memory max p | cmp a -
 	PICO_MEMORY=x run_split pico-forward p
 	expect_error 2 "^pico-forward: PICO_MEMORY: 'x' is not a size"
+	# only where it is used
+	PICO_MEMORY=x run_split pico-inspect --plan
+	expect_error 2 "^pico-inspect: PICO_MEMORY: 'x' is not a size"
+	PICO_MEMORY=x pico-inspect | cmp - <(pico-inspect)
+	PICO_MEMORY=x pico-inspect --json | cmp - <(pico-inspect --json)
+	pico-inspect --plan --memory 9m | cmp - <(pico-inspect --plan \
+	    --memory 9M)
 }
 
 @test "memory: the same logits with any part of the weights kept" {
