@@ -625,6 +625,7 @@ pico_ctx_logits(struct pico_ctx *c, size_t i)
 			c->k->rms_norm(c->x + c->want[at + k] * d,
 			    c->m->output_norm, d, c->m->h.eps, c->y + k * d);
 		multiply(c, c->y, c->block_n, &out, 1);
+		(void)pico_gguf_check(c->m->gguf, &c->fault);
 		if (at + c->block_n == c->n_want)
 			forward_ahead(c);
 	}

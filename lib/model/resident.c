@@ -185,6 +185,19 @@ resident_buffers(const struct pico_model *m)
 	    2 * FILE_ALIGN;
 }
 
+/* As file_read(); if it fails since the file was changed, that is told. */
+static const uint8_t *
+read_at(const struct resident *r, int shard, uint64_t at, size_t n,
+    uint8_t *buf, struct pico_err *err)
+{
+	struct pico_err why = {0};
+	const uint8_t *data = file_read(&r->files[shard], at, n, buf, &why);
+
+	if (data == NULL && pico_gguf_check(r->m->gguf, err) == 0)
+		(void)fail(err, "%s", why.msg);
+	return data;
+}
+
 /* Reads one piece; the lock is held, but not while it waits. */
 static void
 read_piece(struct resident *r)
@@ -201,8 +214,8 @@ read_piece(struct resident *r)
 	r->stale = false;
 	(void)pthread_mutex_unlock(&r->lock);
 	start = pico_seconds();
-	data = file_read(&r->files[w->shard], w->offset +
-	    (uint64_t)row * w->row_bytes, (size_t)bytes, s->mem, &err);
+	data = read_at(r, w->shard, w->offset + (uint64_t)row * w->row_bytes,
+	    (size_t)bytes, s->mem, &err);
 	start = pico_seconds() - start;
 	(void)pthread_mutex_lock(&r->lock);
 	r->reading = false;
@@ -341,8 +354,8 @@ resident_row(struct resident *r, const struct weight *w, uint32_t row,
 
 	if (resident_has(r, w))
 		return w->data + at;
-	return file_read(&r->files[w->shard], w->offset + at, w->row_bytes,
-	    r->single, err);
+	return read_at(r, w->shard, w->offset + at, w->row_bytes, r->single,
+	    err);
 }
 
 int
@@ -362,8 +375,7 @@ resident_hash(struct resident *r, const struct pico_tensor *t, uint64_t *hash,
 	start = pico_gguf_info(r->m->gguf, t->shard).data_offset + t->offset;
 	for (at = 0; at < t->bytes; at += n) {
 		n = MIN(PIECE, t->bytes - at);
-		data = file_read(&r->files[t->shard], start + at, (size_t)n,
-		    buf, err);
+		data = read_at(r, t->shard, start + at, (size_t)n, buf, err);
 		if (data == NULL)
 			break;
 		*hash = hash_bytes(*hash, data, (size_t)n);
