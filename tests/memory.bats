@@ -419,6 +419,20 @@ forget() {
 	done
 }
 
+@test "memory: in a group, a full context takes what it must" {
+	new_group $((512 << 20))
+	large m.gguf
+	awk 'BEGIN { for (i = 0; i < 2044; i++)
+		printf "%d ", (i * 7919) % 32000; print "" }' >p
+	forget m.gguf
+	limited pico-generate -m m.gguf -c 2048 -t 2 --ignore-eog \
+	    --kv-type q8_0 p >got
+	[ $(wc -w <got) -eq 4 ]
+	# 24.5 MB of KV cache; one of f16 has 46.1 MB
+	echo "anonymous $anon"
+	[ $anon -le 35000000 ]
+}
+
 @test "memory: in a group, a batch shares what is read" {
 	new_group $((256 << 20))
 	large m.gguf
