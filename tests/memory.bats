@@ -450,13 +450,20 @@ forget() {
 	[ "$read_eight" -gt 0 ] && [ $((read_eight * 7)) -le "$read_one" ]
 }
 
-@test "memory: a group that is too small is told at once" {
+@test "memory: a group that is too small is told at once, and what would do" {
 	new_group $((40 << 20))
 	large m.gguf
-	status=0
-	limited pico-generate -m m.gguf -c 2048 p 2>err || status=$?
-	[ $status -eq 1 ]
-	grep -qE '^pico-generate: memory of [0-9]+ bytes is too little, at least [0-9]+ are needed: KV cache 46137344, ' err
-	forget m.gguf
+	for o in '' '--kv-type q8_0 -j 2' '--memory 400M -t 4'; do
+		o="-m m.gguf -c 2048 -n 2 $o"
+		echo $((30 << 20)) >"$group/$limit"
+		status=0
+		limited pico-generate $o p 2>err >got || status=$?
+		[ $status -eq 1 ] && [ ! -s got ]
+		grep -qE '^pico-generate: memory of [0-9]+ bytes is too little, at least [0-9]+ are needed \(as the limit of the memory cgroup: [0-9]+\): KV cache ' err
+		sed 's/.*cgroup: \([0-9]*\).*/\1/' err >"$group/$limit"
+		forget m.gguf
+		limited pico-generate $o p >got
+	done
+	echo $((40 << 20)) >"$group/$limit"
 	limited pico-generate -m m.gguf -c 64 -n 1 p >got
 }

@@ -237,6 +237,24 @@ fit_whole(const struct pico_model *m, struct layout *l, struct pico_err *err)
 	return 0;
 }
 
+static int
+fail_too_little(const struct layout *l, uint64_t vectors, uint64_t least,
+    struct pico_err *err)
+{
+	const struct pico_plan *plan = &l->plan;
+	uint64_t limit = machine_limit("", least);
+	char group[80] = "";
+
+	if (limit > 0)
+		(void)snprintf(group, sizeof group, " (as the limit of the "
+		    "memory cgroup: %" PRIu64 ")", limit);
+	return fail(err, "memory of %" PRIu64 " bytes is too little, at least %"
+	    PRIu64 " are needed%s: KV cache %" PRIu64 ", buffers %" PRIu64
+	    ", weights on their way %" PRIu64 ", all else %" PRIu64,
+	    l->p.memory, least, group, plan->kv, plan->buffers, plan->stream,
+	    plan->other + vectors);
+}
+
 /* Not all weights can stay: few columns at once, and as many as then fit. */
 static int
 fit_some(const struct pico_model *m, struct layout *l, struct pico_err *err)
@@ -256,12 +274,7 @@ fit_some(const struct pico_model *m, struct layout *l, struct pico_err *err)
 	} while ((plan->buffers > most_for_columns(l->p.memory) ||
 	    least > l->p.memory) && take_fewer(l));
 	if (least > l->p.memory)
-		return fail(err, "memory of %" PRIu64 " bytes is too little, "
-		    "at least %" PRIu64 " are needed: KV cache %" PRIu64
-		    ", buffers %" PRIu64 ", weights on their way %" PRIu64
-		    ", all else %" PRIu64, l->p.memory, least, plan->kv,
-		    plan->buffers, plan->stream, plan->other +
-		    m->vector_bytes);
+		return fail_too_little(l, m->vector_bytes, least, err);
 	kept = mem_new(m->n_weights, sizeof *kept, "kept weights", err);
 	if (kept == NULL)
 		return -1;
