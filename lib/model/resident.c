@@ -58,8 +58,6 @@ struct resident {
 	unsigned first, n;
 	bool reading, quit;
 	bool stale;		/* what is being read is not wanted any more */
-	uint64_t bytes;		/* read so far, and how long that took */
-	double seconds;
 	struct pico_err fault;
 };
 
@@ -209,19 +207,14 @@ read_piece(struct resident *r)
 	uint64_t bytes = (uint64_t)n * w->row_bytes;
 	struct pico_err err = {0};
 	const uint8_t *data;
-	double start;
 
 	r->reading = true;
 	r->stale = false;
 	(void)pthread_mutex_unlock(&r->lock);
-	start = pico_seconds();
 	data = read_at(r, w->shard, w->offset + (uint64_t)row * w->row_bytes,
 	    (size_t)bytes, s->mem, &err);
-	start = pico_seconds() - start;
 	(void)pthread_mutex_lock(&r->lock);
 	r->reading = false;
-	r->bytes += bytes;
-	r->seconds += start;
 	if (data == NULL)
 		r->fault = err;
 	if (data == NULL || r->stale)
@@ -385,19 +378,69 @@ resident_hash(struct resident *r, const struct pico_tensor *t, uint64_t *hash,
 	return at < t->bytes ? -1 : 0;
 }
 
+/* ---- the speed of the disk ---- */
+
+double
+median_speed(struct timed_read *reads, size_t n)
+{
+	struct timed_read t;
+	uint64_t sum = 0, passed = 0;
+	size_t i, k;
+
+	for (i = 0; i < n; i++) {
+		t = reads[i];
+		sum += t.bytes;
+		for (k = i; k > 0 && (double)reads[k - 1].bytes * t.seconds >
+		    (double)t.bytes * reads[k - 1].seconds; k--)
+			reads[k] = reads[k - 1];
+		reads[k] = t;
+	}
+	for (i = 0; i < n && passed + reads[i].bytes < sum - sum / 2; i++)
+		passed += reads[i].bytes;
+	/* a clock that did not move is no infinite speed */
+	return sum > 0 ? (double)reads[i].bytes / MAX(reads[i].seconds, 1e-9) :
+	    0;
+}
+
+/* Nothing is gained by more, and a slow disk shall not hold up for long. */
+#define READS 16
+#define READS_ENOUGH 5
+#define READS_SECONDS 1.0
+
 double
 resident_speed(struct resident *r)
 {
-	double speed;
+	struct timed_read reads[READS];
+	const struct weight *w;
+	double start = pico_seconds(), now = start;
+	size_t i, n = 0;
+	void *buf;
 
 	if (r == NULL)
 		return 0;
+	/* until the reader has done all it can */
 	(void)pthread_mutex_lock(&r->lock);
 	while (r->n < SLOTS && r->n_want > 0 && r->fault.status == PICO_OK)
 		(void)pthread_cond_wait(&r->ready, &r->lock);
-	speed = r->seconds > 0 ? (double)r->bytes / r->seconds : 0;
 	(void)pthread_mutex_unlock(&r->lock);
-	return speed;
+	if (posix_memalign(&buf, FILE_ALIGN, slot_bytes(r->m)) != 0)
+		return 0;
+	/* the beginnings of weights, so no two reads of the same place */
+	for (i = 0; i < r->m->n_weights && n < READS && (n < READS_ENOUGH ||
+	    now - start < READS_SECONDS); i++) {
+		w = r->m->weights[i];
+		if (r->kept[i])
+			continue;
+		reads[n].bytes = (uint64_t)piece_rows(w) * w->row_bytes;
+		reads[n].seconds = -now;
+		if (read_at(r, w->shard, w->offset, (size_t)reads[n].bytes, buf,
+		    NULL) == NULL)
+			break;	/* a pass will tell */
+		now = pico_seconds();
+		reads[n++].seconds += now;
+	}
+	free(buf);
+	return median_speed(reads, n);
 }
 
 /* ---- beginning and end ---- */
