@@ -505,8 +505,17 @@ const uint8_t *resident_row(struct resident *r, const struct weight *w,
 /* Goes on a hash with the bytes of a tensor. */
 int resident_hash(struct resident *r, const struct pico_tensor *t,
     uint64_t *hash, struct pico_err *err);
-/* Bytes a second of the reader, after waiting for its first ones; 0 if it has
-   read nothing. */
+/* How long a read took. */
+struct timed_read {
+	uint64_t bytes;
+	double seconds;
+};
+/* Bytes a second: half of all bytes were read as fast or faster, so neither a
+   few reads that were held up nor small ones count for much. Sorts them; 0 if
+   nothing was read. */
+double median_speed(struct timed_read *reads, size_t n);
+/* The same of some reads made for it, while the reader has nothing to do; 0 if
+   there is nothing to read. */
 double resident_speed(struct resident *r);
 
 /* ---- context.c ---- */
