@@ -15,7 +15,7 @@
    rows of 2048 with two threads: 8, 12, 16, 20, 24, 32 KB gave 0.96, 0.97, 0.97,
    1.00, 1.00, 1.00 of the bandwidth. Lines go past the outer caches, which weights
    do not need: that gave 0.96 of it where the usual way gave 0.90. */
-#define AHEAD 20480
+#define AHEAD 8192
 /* Columns that meet a row of weights while it is in the nearest cache. */
 #define COLS 4
 /* Groups of 256 in the longest row that is handled here. */
