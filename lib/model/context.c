@@ -36,7 +36,7 @@ struct buffer {
 #define LINE 64		/* bytes of a cache line */
 
 float *
-room_take(struct room *r, uint64_t n, uint64_t width)
+space_take(struct space *r, uint64_t n, uint64_t width)
 {
 	float *p = r->base == NULL ? NULL : r->base + r->used;
 	uint64_t floats = n * width, line = LINE / sizeof *p;
@@ -53,25 +53,25 @@ work_floats(const struct hparams *h, uint64_t n)
 	uint32_t il;
 
 	for (il = 0; il < h->n_layer; il++) {
-		struct room branch = {0}, ffn = {0};
+		struct space branch = {0}, ffn = {0};
 
 		switch (h->arch->mixer) {
 		case ATTENTION:
-			attention_room(&branch, h, il, n);
+			attention_space(&branch, h, il, n);
 			break;
 		case MLA:
-			mla_room(&branch, h, il, n);
+			mla_space(&branch, h, il, n);
 			break;
 		case MAMBA:
-			mamba_room(&branch, h, n);
+			mamba_space(&branch, h, n);
 			break;
 		case RWKV6:
 		case RWKV7:
-			rwkv_room(&branch, h, il, n);
+			rwkv_space(&branch, h, il, n);
 			break;
 		}
 		if (!arch_recurrent(h->arch))
-			feed_room(&ffn, h, il, n);
+			feed_space(&ffn, h, il, n);
 		most = MAX(most, MAX(branch.used, ffn.used));
 	}
 	return most;
