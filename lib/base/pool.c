@@ -8,7 +8,7 @@
  * guided self-scheduling, 1987): a worker that the system does not let run holds
  * nobody up for long. Waiting spins briefly, since the next job of a forward
  * pass comes within microseconds, and then sleeps, so that a busy neighbour gets
- * the core.
+ * the core. Of more threads than there are cores only as many are woken.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -35,6 +35,8 @@ struct part {
 struct pool {
 	unsigned n;		/* threads that compute */
 	unsigned started;	/* of them; the caller's is not */
+	unsigned useful;	/* more at once have no cores to run on */
+	unsigned n_parts;	/* of a job: threads that are useful */
 	bool small_stack;	/* the caller's: it does not compute, but waits */
 	atomic_uint job;	/* the number of the last one */
 	atomic_size_t done;	/* pieces that are computed */
@@ -45,8 +47,9 @@ struct pool {
 	void *data;
 	size_t items, piece;	/* items in all, and in a piece */
 	size_t pieces;
-	struct part *part;	/* n of them; the last one is the caller's, or
-				   in its place another worker's */
+	struct part *part;	/* the last one is the caller's, or in its
+				   place another worker's; if there are more
+				   threads, they have one together */
 	pthread_mutex_t lock;
 	pthread_cond_t wake, finished;
 	struct worker *worker;
@@ -97,8 +100,8 @@ work(struct pool *p, unsigned self, uint32_t job)
 	size_t lo, hi, end, pieces;
 	unsigned k;
 
-	for (k = 0; k < p->n; k++)
-		while (take(p, (self + k) % p->n, job, k == 0, &lo, &hi)) {
+	for (k = 0; k < p->n_parts; k++)
+		while (take(p, (self + k) % p->n_parts, job, k == 0, &lo, &hi)) {
 			end = MIN(hi * p->piece, p->items);
 			pieces = p->pieces;
 			p->fn(p->data, lo * p->piece, end);
@@ -146,15 +149,19 @@ post(struct pool *p)
 	unsigned i;
 
 	atomic_store(&p->done, 0);
-	for (i = 0; i < p->n; i++, lo = hi) {
-		hi = p->pieces * (i + 1) / p->n;
+	for (i = 0; i < p->n_parts; i++, lo = hi) {
+		hi = p->pieces * (i + 1) / p->n_parts;
 		atomic_store(&p->part[i].left,
 		    (uint64_t)job << 32 | lo << 16 | hi);
 	}
 	atomic_store(&p->job, job);
 	if (atomic_load(&p->sleepers) > 0) {
 		(void)pthread_mutex_lock(&p->lock);
-		(void)pthread_cond_broadcast(&p->wake);
+		/* the parts of those who sleep on are taken by others */
+		if (p->n <= p->useful || atomic_load(&p->quit))
+			(void)pthread_cond_broadcast(&p->wake);
+		for (i = p->n - atomic_load(&p->sleepers); i < p->useful; i++)
+			(void)pthread_cond_signal(&p->wake);
 		(void)pthread_mutex_unlock(&p->lock);
 	}
 	return job;
@@ -205,13 +212,15 @@ pool_new(unsigned n, struct pico_err *err)
 	if (p == NULL)
 		return NULL;
 	p->n = n;
+	p->useful = n > 1 ? pico_default_threads() : 1;
+	p->n_parts = MIN(n, p->useful);
 	p->small_stack = stack_is_small();
 	workers = p->small_stack ? n : n - 1;
 	(void)pthread_mutex_init(&p->lock, NULL);
 	(void)pthread_cond_init(&p->wake, NULL);
 	(void)pthread_cond_init(&p->finished, NULL);
 	p->worker = mem_new(n, sizeof *p->worker, "thread pool", err);
-	p->part = mem_new(n, sizeof *p->part, "thread pool", err);
+	p->part = mem_new(p->n_parts, sizeof *p->part, "thread pool", err);
 	if (p->worker == NULL || p->part == NULL) {
 		pool_free(p);
 		return NULL;

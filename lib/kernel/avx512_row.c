@@ -11,10 +11,11 @@
 
 #include "avx512_unpack.h"
 
-/* Bytes between what is fetched and what is used. Measured on Zen 5, Q4_K
-   rows of 2048 with two threads: 8, 12, 16, 20, 24, 32 KB gave 0.96, 0.97, 0.97,
-   1.00, 1.00, 1.00 of the bandwidth. Lines go past the outer caches, which weights
-   do not need: that gave 0.96 of it where the usual way gave 0.90. */
+/* Bytes between what is fetched and what is used. Measured on Zen 5: 8 KB is
+   as good as more for all types. Farther, more is fetched in vain at the end of a
+   job; nearer, one thread alone waits for Q6_K. Lines go past the outer caches,
+   which weights do not need: that gave 0.96 of the bandwidth where the usual way
+   gave 0.90. */
 #define AHEAD 8192
 /* Columns that meet a row of weights while it is in the nearest cache. */
 #define COLS 4

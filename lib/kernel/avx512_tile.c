@@ -60,34 +60,38 @@ AVX512_BEGIN
 
 /* ---- unpacking ---- */
 
-/* 16 bytes of each of 16 rows: vector i gets the i-th four of each. */
+/* Lane l of r[j] is of row 4l + j: dst[i] gets the i-th four bytes of each. */
 KERNEL void
-turn(const uint8_t *src, size_t stride, __m512i *dst)
+by_fours(const __m512i *r, __m512i *dst)
 {
-	__m512i r[4], a, b, c, d;
+	__m512i a = _mm512_unpacklo_epi32(r[0], r[1]);
+	__m512i b = _mm512_unpackhi_epi32(r[0], r[1]);
+	__m512i c = _mm512_unpacklo_epi32(r[2], r[3]);
+	__m512i d = _mm512_unpackhi_epi32(r[2], r[3]);
 
-	/* lane l of r[j] is row 4l + j */
-	UNROLL
-	for (int j = 0; j < 4; j++) {
-		const uint8_t *p = src + (size_t)j * stride;
-
-		r[j] = _mm512_castsi128_si512(
-		    _mm_loadu_si128((const void *)p));
-		r[j] = _mm512_inserti32x4(r[j],
-		    _mm_loadu_si128((const void *)(p + 4 * stride)), 1);
-		r[j] = _mm512_inserti32x4(r[j],
-		    _mm_loadu_si128((const void *)(p + 8 * stride)), 2);
-		r[j] = _mm512_inserti32x4(r[j],
-		    _mm_loadu_si128((const void *)(p + 12 * stride)), 3);
-	}
-	a = _mm512_unpacklo_epi32(r[0], r[1]);
-	b = _mm512_unpackhi_epi32(r[0], r[1]);
-	c = _mm512_unpacklo_epi32(r[2], r[3]);
-	d = _mm512_unpackhi_epi32(r[2], r[3]);
 	dst[0] = _mm512_unpacklo_epi64(a, c);
 	dst[1] = _mm512_unpackhi_epi64(a, c);
 	dst[2] = _mm512_unpacklo_epi64(b, d);
 	dst[3] = _mm512_unpackhi_epi64(b, d);
+}
+
+/* 16 bytes of each of 16 rows, as by_fours() wants them. */
+KERNEL void
+load_rows(const uint8_t *src, size_t stride, __m512i *r)
+{
+	UNROLL
+	for (size_t j = 0; j < 4; j++)
+		r[j] = four_lanes(src + j * stride, src + (j + 4) * stride,
+		    src + (j + 8) * stride, src + (j + 12) * stride);
+}
+
+KERNEL void
+turn(const uint8_t *src, size_t stride, __m512i *dst)
+{
+	__m512i r[4];
+
+	load_rows(src, stride, r);
+	by_fours(r, dst);
 }
 
 /* Nibbles, the low ones to dst, the high ones to dst + high. */
@@ -135,6 +139,34 @@ turn_codes(uint32_t type, const uint8_t *w, size_t stride, __m512i *dst)
 		}
 }
 
+/* All but the codes of Q4_K and Q5_K. A byte of scales or minima goes to each of
+   16 rows; the scales of the odd sixteenths are not needed. */
+KERNEL void
+factors_nibbles(const uint8_t *w, size_t stride, struct tile *t)
+{
+	__m512i r[4], v[4], to;
+
+	load_rows(w, stride, r);
+	by_fours(r, v);
+	t->d[0] = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v[0]));
+	t->m[0] = _mm512_xor_ps(_mm512_set1_ps(-0.0f), _mm512_cvtph_ps(
+	    _mm512_cvtepi32_epi16(_mm512_srli_epi32(v[0], 16))));
+	UNROLL
+	for (int j = 0; j < 4; j++)
+		r[j] = four_factors_q4_k(r[j]);
+	by_fours(r, v);
+	UNROLL
+	for (int i = 0; i < 8; i++) {
+		to = _mm512_broadcast_i32x4(_mm_add_epi8(
+		    _mm_set1_epi8((char)(i % 4)), _mm_setr_epi8(0, -128, 0,
+		    -128, 4, -124, 4, -124, 8, -120, 8, -120, 12, -116, 12,
+		    -116)));
+		t->min[i] = _mm512_shuffle_epi8(v[2 + i / 4], to);
+		t->scale[2 * i] = _mm512_and_si512(_mm512_set1_epi32(0xff),
+		    _mm512_shuffle_epi8(v[i / 4], to));
+	}
+}
+
 /* The scales of the sixteenths of a super-block, and the minima, or in their
    place -offset times the scale: at most 128 * 32 in magnitude. */
 KERNEL void
@@ -157,21 +189,18 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 {
 	const bool super = kernel_act_kind(type) == ACT_Q8K;
 	const size_t whole = block_bytes(type) * (super ? 1 : 8);
-	const size_t ahead = (super ? GROUPS_SUPER : GROUPS) * whole;
 	const bool as_is = turns(type) && bytes >= whole;
+	const bool nibbles = type == TYPE_Q4_K || type == TYPE_Q5_K;
 	_Alignas(64) uint8_t q[TILE][256];
 	_Alignas(64) float d[TILE][8], m[TILE][8];
 	_Alignas(64) int16_t scale[TILE][16], min[TILE][16];
 	_Alignas(64) uint16_t dh[TILE], mh[TILE];
 
-	for (size_t r = 0; r < TILE; r++) {
+	for (size_t r = 0; r < TILE && type != TYPE_Q4_K; r++) {
 		const uint8_t *p = w + r * stride;
 		uint8_t part[8 * 34];
 		__m256 min8;
 
-		for (size_t i = 0; i < whole; i += 64)
-			_mm_prefetch((const void *)(p + ahead + i),
-			    _MM_HINT_T0);
 		if (bytes < whole) {
 			memcpy(part, p, bytes);
 			memset(part + bytes, 0, sizeof part - bytes);
@@ -180,6 +209,8 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 		UNROLL
 		for (int z = 0; z < 4 && !as_is; z++)
 			_mm512_store_si512(&q[r][64 * z], codes(type, p, z));
+		if (nibbles)
+			continue;
 		if (super) {
 			sixteenths(type, p, scale[r], min[r]);
 			dh[r] = get_u16(p + scale_at(type));
@@ -195,6 +226,10 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 		turn_codes(type, w, stride, t->w);
 	for (int i = 0; i < 16 && !as_is; i++)
 		turn(&q[0][16 * i], sizeof q[0], t->w + 4 * i);
+	if (nibbles) {
+		factors_nibbles(w, stride, t);
+		return;
+	}
 	for (int i = 0; super && i < 2; i++) {
 		__m512i pair[4];
 
@@ -248,6 +283,20 @@ unpack_tile(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 
 /* ---- multiplying ---- */
 
+/* What is fetched meanwhile, some bytes now and then. */
+struct ahead {
+	const uint8_t *p;
+	size_t now;
+};
+
+KERNEL void
+fetch(struct ahead *a)
+{
+	for (size_t i = 0; i < a->now; i += 64)
+		_mm_prefetch((const void *)(a->p + i), _MM_HINT_T0);
+	a->p += a->now;
+}
+
 /* What is done with an unpacked group, of all that types differ in. */
 struct shape {
 	bool super, min;	/* a super-block; there are minima */
@@ -294,7 +343,7 @@ dot_codes(int fours, int tiles, int n, const struct tile *const *t,
 KERNEL void
 multiply_super(struct shape shape, int tiles, int n,
     const struct tile *const *t, size_t b, const uint8_t *x, size_t x_stride,
-    size_t last, struct sums *acc)
+    size_t last, struct ahead *ahead, struct sums *acc)
 {
 	const struct act_q8k *a[WIDE];
 	const int8_t *q[WIDE];
@@ -318,6 +367,8 @@ multiply_super(struct shape shape, int tiles, int n,
 			for (int c = 0; c < n; c++)
 				s[k][c] = _mm512_setzero_si512();
 		}
+		if (j % 8 == 0)
+			fetch(ahead);
 		dot_codes(shape.fours, tiles, n, t, q, (size_t)j,
 		    4 * (size_t)j, s);
 		UNROLL
@@ -367,7 +418,8 @@ multiply_super(struct shape shape, int tiles, int n,
 KERNEL void
 multiply_small(struct shape shape, int tiles, int n,
     const struct tile *const *t, size_t b, size_t blocks, __m512i offset,
-    const uint8_t *x, size_t x_stride, size_t last, struct sums *acc)
+    const uint8_t *x, size_t x_stride, size_t last, struct ahead *ahead,
+    struct sums *acc)
 {
 	for (size_t i = 0; i < blocks; i++) {
 		const struct act_q8 *a[WIDE];
@@ -388,6 +440,7 @@ multiply_small(struct shape shape, int tiles, int n,
 			for (int k = 0; k < tiles; k++)
 				s[k][c] = sum;
 		}
+		fetch(ahead);
 		dot_codes(8, tiles, n, t, q, 8 * i, 0, s);
 		UNROLL
 		for (int c = 0; c < n; c++) {
@@ -415,7 +468,8 @@ multiply_small(struct shape shape, int tiles, int n,
 /* n_groups groups from number g on, with all columns */
 KERNEL void
 multiply_columns(struct shape shape, int tiles, const struct matmul *m,
-    struct work *k, size_t g, size_t n_groups, const uint8_t *x, size_t cols)
+    struct work *k, size_t g, size_t n_groups, const uint8_t *x, size_t cols,
+    struct ahead ahead)
 {
 	const __m512i offset = _mm512_set1_epi32(-code_offset(m->type) &
 	    0xffff);
@@ -431,11 +485,14 @@ multiply_columns(struct shape shape, int tiles, const struct matmul *m,
 #define MULTIPLY(n) \
 			if (shape.super) \
 				multiply_super(shape, tiles, n, t, g + i, x, \
-				    m->x_stride, last, &k->acc[c]); \
+				    m->x_stride, last, &ahead, \
+				    &k->acc[c]); \
 			else \
 				multiply_small(shape, tiles, n, t, \
 				    8 * (g + i), blocks, offset, x, \
-				    m->x_stride, last, &k->acc[c])
+				    m->x_stride, last, &ahead, &k->acc[c])
+			if (c > 0)
+				ahead.now = 0;
 			if (last < 4)
 				MULTIPLY(4);
 			else
@@ -466,6 +523,9 @@ multiply_tiles(struct shape shape, int tiles, struct work *k,
 	size_t group = type->bytes * (256 / type->block);
 	size_t n_groups = (m->n_in + 255) / 256;
 	size_t step = shape.super ? GROUPS_SUPER : GROUPS;
+	/* the next tiles are front to back after these */
+	size_t bytes = (size_t)(tiles * TILE) * m->row_bytes;
+	size_t share = bytes / n_groups;
 
 	/* accumulators that nothing comes to; others begin with their first */
 	if (m->n_in < (shape.super ? 8 * 256 : 256))
@@ -481,7 +541,8 @@ multiply_tiles(struct shape shape, int tiles, struct work *k,
 				    m->row_bytes,
 				    m->n_in / type->block * type->bytes -
 				    (g + i) * group, &k->tile[t][i]);
-		multiply_columns(shape, tiles, m, k, g, n, x, cols);
+		multiply_columns(shape, tiles, m, k, g, n, x, cols,
+		    (struct ahead){ w + bytes + g * share, share / 8 });
 	}
 	for (size_t c = 0; c < cols; c++)
 		for (int t = 0; t < tiles; t++)
