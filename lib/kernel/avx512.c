@@ -16,8 +16,6 @@
 #define KEYS 64
 /* Queries that walk along the keys together. */
 #define QUERIES 32
-/* Elements of the longest rows of keys that are widened for several queries. */
-#define WIDENED 256
 /* Queries for which an element of a key or value in a register is used. */
 #define SHARED 4
 /* Vectors of an output that are in registers while values are added. */
@@ -438,6 +436,25 @@ add_values(enum kv_type type, int wide, const struct attend *a, size_t nq,
 	}
 }
 
+/* The next block, which comes from memory while this one is used: little by
+   little, since a burst of fetches is waited for. */
+struct ahead {
+	const uint8_t *k, *v;
+	size_t k_left, v_left;	/* bytes */
+	size_t k_step, v_step;
+};
+
+KERNEL void
+fetch(const uint8_t **p, size_t *left, size_t step)
+{
+	size_t i, n = MIN(step, *left);
+
+	for (i = 0; i < n; i += 64)
+		_mm_prefetch((const char *)*p + i, _MM_HINT_T1);
+	*p += n;
+	*left -= n;
+}
+
 /* What the walk over the keys has come to, for one query. */
 struct walk {
 	float m, l, slope;
@@ -449,7 +466,7 @@ struct walk {
 KERNEL void
 attend_block(enum kv_type type, bool plain, const struct attend *a,
     const float *q, size_t nq, const uint8_t *key, const uint8_t *v,
-    size_t seen, struct walk *w, float *out)
+    size_t seen, struct walk *w, struct ahead *next, float *out)
 {
 	const size_t row_k = kv_row_bytes(type, a->dim_k);
 	const size_t n = MIN(KEYS, seen);
@@ -465,6 +482,8 @@ attend_block(enum kv_type type, bool plain, const struct attend *a,
 	for (c = 0; c < nq; c++)
 		top[c] = set(w[c].m);
 	for (i = from / 16 * 16; i < n; i += 16) {
+		fetch(&next->k, &next->k_left, next->k_step);
+		fetch(&next->v, &next->v_left, next->v_step);
 		scores16(type, a, q, nq, key + i * row_k, n - i, s);
 		for (c = 0; c < nq; c++) {
 			_mm512_store_ps(p[c] + i, s[c]);
@@ -501,37 +520,24 @@ attend_block(enum kv_type type, bool plain, const struct attend *a,
 		    n - from, shrink, out, lanes(a->dim_v - i));
 }
 
-/* n cached rows of dim elements as floats */
-KERNEL void
-widen_rows(enum kv_type type, const uint8_t *p, size_t n, size_t dim,
-    float *dst)
-{
-	for (; n > 0; n--, p += kv_row_bytes(type, dim), dst += dim) {
-		size_t i = 0;
-
-		for (; i + 16 <= dim; i += 16)
-			_mm512_storeu_ps(dst + i, cached(type, p, i, 0xffff));
-		if (i < dim)
-			_mm512_mask_storeu_ps(dst + i, lanes(dim - i),
-			    cached(type, p, i, lanes(dim - i)));
-	}
-}
-
-/* Columns c0..c1 of no more than QUERIES queries: several share the work of
-   widening keys and values, exactly, to floats. */
+/* Columns c0..c1 of no more than QUERIES queries, which use a block of keys and
+   values while it is in the cache. To widen it to floats first, once for all of
+   them, costs more than it saves: they push each other out of the cache. */
 KERNEL void
 attend_some(enum kv_type type, bool plain, const struct attend *a, size_t c0,
     size_t c1)
 {
 	const size_t row_k = kv_row_bytes(type, a->dim_k);
 	const size_t row_v = kv_row_bytes(type, a->dim_v);
-	const bool widen = (c1 - c0) * a->n_q > 1 &&
-	    MAX(a->dim_k, a->dim_v) <= WIDENED;
-	_Alignas(64) float keys[KEYS * WIDENED], values[KEYS * WIDENED];
 	const size_t hidden = plain ? 0 :
 	    attend_hidden(a, a->n_keys + c0);
+	/* in as many steps as there are calls that take one */
+	const size_t steps = MAX((c1 - c0) * a->n_q / SHARED, 1) * (KEYS / 16);
+	const size_t k_step = MAX(KEYS * row_k / steps, 64) / 64 * 64;
+	const size_t v_step = MAX(KEYS * row_v / steps, 64) / 64 * 64;
+	struct ahead next = {0};
 	struct walk w[QUERIES], *at;
-	size_t c, i, j, n, from;
+	size_t c, i, j, n;
 
 	for (c = c0, at = w; c < c1; c++) {
 		memset(a->out + c * a->out_stride, 0,
@@ -547,13 +553,12 @@ attend_some(enum kv_type type, bool plain, const struct attend *a, size_t c0,
 		const uint8_t *k = (const uint8_t *)a->k + j * row_k;
 		const uint8_t *v = (const uint8_t *)a->v + j * row_v;
 
-		if (widen) {
-			from = hidden > j ? hidden - j : 0;
-			n = MIN(KEYS, a->n_keys + c1 - 1 - j) - from;
-			widen_rows(type, k + from * row_k, n, a->dim_k,
-			    keys + from * a->dim_k);
-			widen_rows(type, v + from * row_v, n, a->dim_v,
-			    values + from * a->dim_v);
+		if (j + KEYS < a->n_keys + c1 - 1) {
+			n = MIN(KEYS, a->n_keys + c1 - 1 - j - KEYS);
+			next = (struct ahead){
+				k + KEYS * row_k, v + KEYS * row_v,
+				n * row_k, n * row_v, k_step, v_step,
+			};
 		}
 		for (c = c0, at = w; c < c1; c++, at += a->n_q) {
 			const float *q = a->q + c * a->q_stride;
@@ -564,23 +569,14 @@ attend_some(enum kv_type type, bool plain, const struct attend *a, size_t c0,
 			n = a->n_keys + c - j;
 			if (attend_hidden(a, n) >= KEYS)
 				continue;
-			for (i = 0; widen && i + SHARED <= a->n_q; i += SHARED)
-				attend_block(KV_F32, plain, a,
-				    q + i * a->dim_k, SHARED, (void *)keys,
-				    (void *)values, n, at + i,
-				    out + i * a->dim_v);
-			for (; widen && i < a->n_q; i++)
-				attend_block(KV_F32, plain, a,
-				    q + i * a->dim_k, 1, (void *)keys,
-				    (void *)values, n, at + i,
-				    out + i * a->dim_v);
-			for (; i + SHARED <= a->n_q; i += SHARED)
+			for (i = 0; i + SHARED <= a->n_q; i += SHARED)
 				attend_block(type, plain, a, q + i * a->dim_k,
 				    SHARED, k, v, n, at + i,
-				    out + i * a->dim_v);
+				    &next, out + i * a->dim_v);
 			for (; i < a->n_q; i++)
 				attend_block(type, plain, a, q + i * a->dim_k,
-				    1, k, v, n, at + i, out + i * a->dim_v);
+				    1, k, v, n, at + i, &next,
+				    out + i * a->dim_v);
 		}
 	}
 	for (c = c0, at = w; c < c1; c++)
