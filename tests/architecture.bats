@@ -127,7 +127,7 @@ agree() {
 }
 
 @test "architecture: phi3" {
-	agree phi3-split phi3-partial phi3-window
+	agree phi3-split phi3-partial phi3-untyped phi3-window
 }
 
 @test "architecture: gemma" {

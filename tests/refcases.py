@@ -3,8 +3,10 @@
 pass has to know. The numbers are odd (eps, bases, windows, scales), so that a
 default in place of what the file says shows in the logits.
 
-    CASES[name]() builds one; make(name, path) writes it.
+    CASES[name]() builds one; make(name, path) writes it, if wanted with other
+    keys: pairs of a name and JSON.
 """
+import json
 import math
 import random
 import struct
@@ -256,8 +258,13 @@ def plain(name, arch, keys=None, **options):
     CASES[name] = lambda: transformer(arch, keys, **options)
 
 
-def make(name, path):
-    CASES[name]().write(path)
+def make(name, path, keys=()):
+    m = CASES[name]()
+    for k, v in keys:
+        m.keys.pop(k, None)
+        if v:
+            m.keys[k] = json.loads(v)
+    m.write(path)
 
 
 # ---- llama and what is almost llama ----
@@ -406,6 +413,13 @@ def _():        # 6 of 8 numbers are rotated
     return long_tables(transformer('phi3', {
         **LONG, 'rope__scaling__original_context_length': 64,
         'rope__dimension_count': 6}, ffn='fused', qkv='fused'), 6)
+
+
+@case('phi3-untyped')
+def _():        # most files have the tables and no type
+    keys = {**LONG, 'rope__scaling__original_context_length': 64}
+    del keys['rope__scaling__type']
+    return long_tables(transformer('phi3', keys, ffn='fused', qkv='fused'), 8)
 
 
 plain('phi3-window', 'phi3', dict(BASE, attention__sliding_window=5),

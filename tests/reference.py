@@ -8,7 +8,8 @@ usage: reference.py logits MODEL [-c N] <ids >rows    one line of token ids in;
            difference to what `pico-forward -a` wrote; exit 1 if above TOL
        reference.py trust DIR             the largest difference to the answers
            for each model of a MANIFEST.tsv; exit 1 if one is above 1e-4
-       reference.py make CASE OUT.gguf    a tiny random model (refcases.py)
+       reference.py make CASE OUT.gguf [KEY=JSON ...]  a tiny random model
+           (refcases.py), with other values of its keys; "KEY=": without it
        reference.py cases                 the names of all cases
 
 It is written from the formulas, one token at a time, a vector a list, a matrix
@@ -974,9 +975,9 @@ def main(args):
         import refcases
         print('\n'.join(refcases.CASES))
         return 0
-    if len(args) == 3 and args[0] == 'make':
+    if len(args) >= 3 and args[0] == 'make':
         import refcases
-        refcases.make(args[1], args[2])
+        refcases.make(args[1], args[2], [a.split('=', 1) for a in args[3:]])
         return 0
     if len(args) == 2 and args[0] == 'trust':
         return trust(args[1])

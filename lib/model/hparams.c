@@ -424,6 +424,10 @@ read_scaling(struct reader *r, struct hparams *h, struct pico_str *type)
 		return -1;
 	rope->yarn = pico_str_is(*type, "yarn");
 	h->longrope = pico_str_is(*type, "longrope");
+	/* Phi-3's converters write the tables and no type */
+	if (pico_gguf_find(r->g, r->key) == NULL)
+		h->longrope = pico_gguf_find_tensor(r->g,
+		    "rope_factors_long.weight") != NULL;
 	if (!rope->yarn && !h->longrope && !pico_str_is(*type, "linear") &&
 	    !pico_str_is(*type, "none"))
 		return fail(r->err, "key '%s' is '%s': not implemented for "
