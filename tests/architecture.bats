@@ -36,6 +36,21 @@ agree() {
 	return $failed
 }
 
+# refused CASE NAME KEY=JSON ...: with these keys in a line that has the name.
+refused() {
+	reference make $1 m.gguf "${@:3}"
+	run_split pico-forward -q -m m.gguf ids
+	expect_error 1 "$2"
+}
+
+# unchanged CASE KEY=JSON ...: these keys change nothing.
+unchanged() {
+	reference make $1 m.gguf
+	pico-forward -a -b -m m.gguf ids >out
+	reference make $1 m.gguf "${@:2}"
+	pico-forward -a -b -m m.gguf ids | cmp out -
+}
+
 @test "architecture: the reference has the right answers" {
 	reference trust "$DATA/arch"
 	[ -z "$SHARED" ] || reference trust "$SHARED/conformance/arch"
@@ -218,4 +233,13 @@ agree() {
 
 @test "architecture: rwkv7" {
 	agree rwkv7 rwkv7-no-first-v
+}
+
+# ---- keys ----
+
+@test "architecture: ALiBi has as many heads in every layer" {
+	refused mpt "'mpt.attention.head_count' differs between layers" \
+	    mpt.attention.head_count='[4, 2]' \
+	    mpt.attention.head_count_kv='[4, 2]' \
+	    mpt.attention.key_length=8 mpt.attention.value_length=8
 }

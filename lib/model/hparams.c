@@ -655,6 +655,7 @@ read_scales(struct reader *r, struct hparams *h)
 {
 	bool known = h->logit_scale != 1;	/* by the architecture */
 	float scale = h->logit_scale;
+	uint32_t il;
 	double ratio;
 
 	if (h->arch->embd_sqrt)
@@ -689,6 +690,12 @@ read_scales(struct reader *r, struct hparams *h)
 	if (has(h, KEY_ALIBI) &&
 	    read_float(r, "attention.max_alibi_bias", &h->alibi) < 0)
 		return -1;
+	/* the slopes are those of one number of heads */
+	for (il = 0; h->alibi > 0 && il < h->n_layer; il++)
+		if (h->n_head[il] != h->n_head[0])
+			return fail(r->err, "key '%s' differs between layers: "
+			    "not implemented for architecture '%s'",
+			    full(r, "attention.head_count"), h->arch->name);
 	if (has(h, KEY_TEMPERATURE) &&
 	    read_float(r, "attention.temperature_scale", &h->temperature) < 0)
 		return -1;
