@@ -134,7 +134,7 @@ unchanged() {
 }
 
 @test "architecture: olmo2" {
-	agree olmo2-window olmo2-kv
+	agree olmo2-window olmo2-two-bases olmo2-kv
 }
 
 @test "architecture: phi2" {
@@ -242,4 +242,45 @@ unchanged() {
 	    mpt.attention.head_count='[4, 2]' \
 	    mpt.attention.head_count_kv='[4, 2]' \
 	    mpt.attention.key_length=8 mpt.attention.value_length=8
+}
+
+@test "architecture: keys of what is done anyway" {
+	# StableLM's converter writes true for every model
+	for v in true false; do
+		unchanged stablelm-12b stablelm.use_parallel_residual=$v
+		unchanged stablelm-qk-norm stablelm.use_parallel_residual=$v
+	done
+	# of a norm that it does not have
+	unchanged internlm2 internlm2.attention.layer_norm_epsilon=0.5
+	unchanged bloom-3-heads bloom.attention.max_alibi_bias=8.0
+	unchanged baichuan-13b baichuan.attention.max_alibi_bias=8.0
+	# 27B: by the width of the model
+	unchanged gemma3-62l gemma3.attention.scale=0.25
+	unchanged gemma3-no-window gemma3.attention.scale=0.0
+	unchanged cohere2 cohere2.rope.freq_base_swa=700.0 \
+	    cohere2.attention.key_length_swa=8 \
+	    cohere2.rope.dimension_count_swa=8
+}
+
+@test "architecture: keys of what is not done" {
+	refused falcon-40b "'falcon.attention.max_alibi_bias' is 8: not implemented" \
+	    falcon.attention.max_alibi_bias=8.0
+	refused bloom-3-heads 'max_alibi_bias' \
+	    bloom.attention.max_alibi_bias=6.0
+	refused qwen3-tied "'qwen3.attention.scale' is 0.5" \
+	    qwen3.attention.scale=0.5
+	refused gpt-oss-pattern "'gpt-oss.rope.freq_base_swa' is 900" \
+	    gpt-oss.rope.freq_base_swa=900.0
+	refused cohere2 'cohere2.attention.key_length_swa' \
+	    cohere2.attention.key_length_swa=4
+	refused gemma3-62l 'gemma3.rope.dimension_count_swa' \
+	    gemma3.rope.dimension_count_swa=2
+	refused phi2-qkv 'phi2.rope.dimension_sections' \
+	    phi2.rope.dimension_sections='[2, 2, 0, 0]'
+	refused olmoe 'olmoe.expert_shared_count' olmoe.expert_shared_count=1
+	refused granite-residual 'granite.final_logit_softcapping' \
+	    granite.final_logit_softcapping=30.0
+	refused mamba-tied 'mamba.wkv.head_size' mamba.wkv.head_size=8
+	refused starcoder 'starcoder.attention.causal' \
+	    starcoder.attention.causal=false
 }

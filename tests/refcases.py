@@ -393,6 +393,9 @@ plain('olmoe-late', 'olmoe', dict(
     qk='row', experts={})
 plain('olmo2-window', 'olmo2', dict(YARN, attention__sliding_window=6), L=5,
       norms=POST, qk='row')
+plain('olmo2-two-bases', 'olmo2', dict(
+    BASE, attention__sliding_window=6, rope__freq_base_swa=40.0), L=5,
+    norms=POST, qk='row')
 plain('olmo2-kv', 'olmo2', BASE, norms=POST, qk='row', K=1)
 
 

@@ -454,11 +454,10 @@ class Model:
         plain = rope_speeds(r, base)
         self.rope = Rope(*self.scaled_speeds(plain, r, base), kind)
         self.rope_window = self.rope
-        if self.name == 'gemma3':
-            base = self.key('rope.freq_base_swa', 10000.0)
+        if self.name in ('gemma3', 'olmo2'):
+            base = self.key('rope.freq_base_swa',
+                            10000.0 if self.name == 'gemma3' else base)
             self.rope_window = Rope(rope_speeds(r, base), 1, kind)
-        if self.name == 'olmo2':
-            self.rope_window = Rope(plain, 1, kind)
 
     def scaled_speeds(self, speeds, r, base):
         kind = self.key('rope.scaling.type', 'linear')

@@ -21,7 +21,6 @@ static const struct {
 	{ "attn_logit_softcapping", { 0, 0 } },
 	{ "final_logit_softcapping", { 0, 0 } },
 	{ "attention.clamp_kqv", { 0, 0 } },
-	{ "attention.max_alibi_bias", { 0, 0 } },
 	{ "attention.causal", { 1, 1 } },
 	{ "attention.temperature_scale", { 0, 0 } },
 	{ "attention.sliding_window", { 0, 0 } },
@@ -29,7 +28,6 @@ static const struct {
 	{ "attention.kv_lora_rank", { 0, 0 } },
 	{ "attention.key_length_mla", { 0, 0 } },
 	{ "attention.value_length_mla", { 0, 0 } },
-	{ "attention.layer_norm_epsilon", { 0, 0 } },
 	{ "logit_scale", { 0, 1 } },
 	{ "residual_scale", { 0, 1 } },
 	{ "embedding_scale", { 0, 1 } },
@@ -189,43 +187,51 @@ has(const struct hparams *h, uint32_t key)
 	return (h->arch->keys & key) != 0;
 }
 
+/* A key that nobody asked for: it must say a, or b. */
+static int
+must_be(struct reader *r, const struct hparams *h, const char *suffix,
+    double a, double b)
+{
+	const struct pico_kv *kv = pico_gguf_find(r->g, full(r, suffix));
+	double v;
+
+	if (kv == NULL)
+		return 0;
+	if (kv->type == PICO_KV_STR || kv->type == PICO_KV_ARR)
+		return fail(r->err, "key '%s' is not understood for "
+		    "architecture '%s'", r->key, h->arch->name);
+	v = pico_kv_real_at(kv, 0);
+	if (!(fabs(v - a) <= 1e-4 * fabs(a)) && v != b)
+		return fail(r->err, "key '%s' is %g: not implemented for "
+		    "architecture '%s'", r->key, v, h->arch->name);
+	return 0;
+}
+
 static int
 refuse_unknown(struct reader *r, struct hparams *h)
 {
-	const struct pico_kv *kv;
 	size_t i;
-	double v;
 
-	for (i = 0; i < COUNT(meaningful); i++) {
-		if (r->asked[i])
-			continue;
-		kv = pico_gguf_find(r->g, full(r, meaningful[i].suffix));
-		if (kv == NULL)
-			continue;
-		if (kv->type == PICO_KV_STR || kv->type == PICO_KV_ARR)
-			return fail(r->err, "key '%s' is not understood for "
-			    "this architecture", r->key);
-		v = pico_kv_real_at(kv, 0);
-		if (v != meaningful[i].neutral[0] &&
-		    v != meaningful[i].neutral[1])
-			return fail(r->err, "key '%s' is %g: not implemented "
-			    "for architecture '%s'", r->key, v, h->arch->name);
-	}
+	for (i = 0; i < COUNT(meaningful); i++)
+		if (!r->asked[i] && must_be(r, h, meaningful[i].suffix,
+		    meaningful[i].neutral[0], meaningful[i].neutral[1]) < 0)
+			return -1;
 	if (pico_gguf_find(r->g, full(r, "rope.dimension_sections")) != NULL ||
 	    (h->arch->window_key == NEVER && pico_gguf_find(r->g, full(r,
 	    "attention.sliding_window_pattern")) != NULL))
 		return fail(r->err, "key '%s' is not implemented for "
 		    "architecture '%s'", r->key, h->arch->name);
-	/* the score's factor is 1/sqrt(head size), whatever the key says */
-	v = 0;
-	if (has(h, KEY_ATTN_SCALE))
-		return 0;
-	if (read_real(r, "attention.scale", &v) < 0)
-		return -1;
-	if (v != 0 && h->head_k > 0 && fabs(v * sqrt(h->head_k) - 1) > 1e-4)
-		return fail(r->err, "key '%s' is %g: not implemented for "
-		    "architecture '%s'", r->key, v, h->arch->name);
-	return 0;
+	/* what is done without asking */
+	return (!has(h, KEY_ATTN_SCALE) &&
+	    must_be(r, h, "attention.scale", h->attn_scale, 0) < 0) ||
+	    (!has(h, KEY_ALIBI) &&
+	    must_be(r, h, "attention.max_alibi_bias", h->alibi, 0) < 0) ||
+	    (!h->arch->local_plain && must_be(r, h, "rope.freq_base_swa",
+	    h->rope_of[0].base, 0) < 0) ||
+	    must_be(r, h, "rope.dimension_count_swa", h->n_rot, 0) < 0 ||
+	    must_be(r, h, "attention.key_length_swa", h->head_k, 0) < 0 ||
+	    must_be(r, h, "attention.value_length_swa", h->head_v, 0) < 0 ?
+	    -1 : 0;
 }
 
 /* ---- attention ---- */
@@ -508,7 +514,7 @@ read_rope(struct reader *r, struct hparams *h)
 	};
 	if (h->arch->local_base != 0)
 		rope[1].base = h->arch->local_base;
-	if (h->arch->local_base != 0 &&
+	if (h->arch->local_plain &&
 	    read_base(r, "rope.freq_base_swa", &rope[1].base) < 0)
 		return -1;
 	return read_scaling(r, h, &type);
@@ -727,6 +733,9 @@ read_norms(struct reader *r, struct hparams *h)
 		return fail(r->err, "key '%s' is %g, below 0", r->key, eps);
 	h->eps = (float)eps;
 	h->parallel = h->arch->shape >= SHAPE_ONE_NORM;
+	/* where the norms of a layer tell, converters write this unseen */
+	if (h->arch->ffn_norm == MAY)
+		(void)full(r, "use_parallel_residual");
 	if (has(h, KEY_PARALLEL)) {
 		int got = pico_gguf_bool(r->g, full(r,
 		    "use_parallel_residual"), &h->parallel, r->err);
