@@ -17,6 +17,7 @@
 
 bool cmd_quiet, cmd_help, cmd_version;
 struct pico_tokens_out *cmd_out;
+struct pico_logits_out *cmd_rows;
 
 static const char *name = "pico";
 
@@ -61,6 +62,16 @@ cmd_start(const struct cmd *c, const struct pico_opt *table, int argc,
 	return first;
 }
 
+/* Writes what is made and waits for its turn. */
+static void
+write_waiting(void)
+{
+	if (cmd_out != NULL && cmd_out->n > 0)
+		(void)pico_tokens_flush(cmd_out, NULL);
+	if (cmd_rows != NULL && cmd_rows->n > 0)
+		(void)pico_logits_flush(cmd_rows, NULL);
+}
+
 /* Messages hold names of files, and those may hold anything: what is no
    character for a terminal is shown as '?', as in messages of the library. */
 static void
@@ -74,8 +85,7 @@ say(const char *msg)
 		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
 			line[i] = '?';
 	cmd_progress_end();
-	if (cmd_out != NULL && cmd_out->n > 0)
-		(void)pico_tokens_flush(cmd_out, NULL);
+	write_waiting();
 	(void)fflush(stdout);	/* keep the order where both are one file */
 	(void)fprintf(stderr, "%s: %s\n", name, line);
 }
@@ -190,7 +200,8 @@ cmd_alloc(size_t n, size_t size)
 /* What is said when a page of a mapped file cannot be had. */
 static char lost[400];
 
-/* Nothing can be repaired here, and little be called. */
+/* Nothing can be repaired here, and little be called. What waits to be written
+   was put there whole, and not while somebody reads the file. */
 static void
 on_bus_error(int sig, siginfo_t *info, void *context)
 {
@@ -205,6 +216,7 @@ on_bus_error(int sig, siginfo_t *info, void *context)
 	/* several threads may come to the same end */
 	while (atomic_flag_test_and_set(&told))
 		(void)pause();
+	write_waiting();
 	(void)!write(STDERR_FILENO, lost, strlen(lost));
 	_exit(PICO_ERROR);
 }

@@ -25,8 +25,9 @@ extern bool cmd_help, cmd_version;
 	{ 0, NULL, PICO_OPT_END, NULL, NULL, NULL, 0, 0, NULL }
 
 /* If set: what waits there is written before any message, so that a fault
-   takes nothing with it. */
+   takes nothing with it, not even the loss of the model's file. */
 extern struct pico_tokens_out *cmd_out;
+extern struct pico_logits_out *cmd_rows;
 
 /* To be called first: parses, answers -h and -V, exits 2 on a usage error.
    Returns the index of the first operand. */

@@ -79,6 +79,8 @@ warn_slow(const struct running *r, const struct pico_ctx_params *p)
 	double speed, seconds;
 	uint64_t rest;
 
+	if (cmd_quiet)
+		return;
 	if (pico_plan(r->model, p, &plan, &err) < 0)
 		cmd_die(&err);
 	if (plan.streamed == 0)

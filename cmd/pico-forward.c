@@ -266,7 +266,11 @@ run_pass(struct forward *f, size_t n, struct pico_err *err)
 			return pico_ctx_fault(ctx, err);
 		if (put_token(f, p, at->i, logits, err) < 0)
 			return -1;
+		/* a fault before the first row leaves no header behind */
+		cmd_rows = &f->out;
 	}
+	if (top > 0 || nll)
+		cmd_flush();
 	f->tokens += n;
 	cmd_progress("token", f->tokens, 0);
 	return 0;
@@ -401,6 +405,7 @@ main(int argc, char **argv)
 		r = -1;
 	if (r != 0)
 		cmd_die(&err);
+	cmd_rows = NULL;
 	pico_logits_out_close(&f.out);
 	running_save(&f.r);
 	cmd_progress_end();

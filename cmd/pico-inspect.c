@@ -105,11 +105,14 @@ static int
 inspect(const char *path, char **names, int n_names)
 {
 	bool data = stats || check || dump != NULL || raw != NULL;
-	struct pico_ctx_params params = model_params(&model, (uint32_t)jobs);
+	struct pico_ctx_params params = {0};
 	struct pico_err err = {0};
 	struct pico_gguf *g;
 	int status = 0;
 
+	/* elsewhere a fault in $PICO_MEMORY does not matter */
+	if (plan)
+		params = model_params(&model, (uint32_t)jobs);
 	if (data && strcmp(path, "-") == 0)
 		return fault("-", "standard input gives the header only, "
 		    "this needs the tensor data");

@@ -659,8 +659,8 @@ uint32_t pico_ctx_n_ctx(const struct pico_ctx *c);
 uint32_t pico_ctx_n_seq(const struct pico_ctx *c);
 uint32_t pico_ctx_n_threads(const struct pico_ctx *c);
 uint32_t pico_ctx_chunk(const struct pico_ctx *c);
-/* Bytes a second at which weights are read from the file: waits for the first
-   ones. 0 if all are in memory. */
+/* Bytes a second at which weights are read from the file: the median of some
+   reads, which take a second at most, or five reads. 0 if all are in memory. */
 double pico_ctx_read_speed(struct pico_ctx *c);
 /* Name of the instruction set in use. */
 const char *pico_ctx_kernels(const struct pico_ctx *c);

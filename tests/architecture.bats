@@ -215,7 +215,8 @@ unchanged() {
 
 @test "architecture: gpt-oss" {
 	agree gpt-oss-pattern
-	TOLERANCE=0.5 agree gpt-oss-mxfp4	# 8 bits meet its weights
+	# 8 bits meet these weights
+	TOLERANCE=0.5 agree gpt-oss-mxfp4
 }
 
 @test "architecture: deepseek2" {

@@ -83,6 +83,13 @@ whole() {
 	PICO_MEMORY= pico-forward --memory max p | cmp a -
 	PICO_MEMORY=x run_split pico-forward p
 	expect_error 2 "^pico-forward: PICO_MEMORY: 'x' is not a size"
+	# only where it is used
+	PICO_MEMORY=x run_split pico-inspect --plan
+	expect_error 2 "^pico-inspect: PICO_MEMORY: 'x' is not a size"
+	PICO_MEMORY=x pico-inspect | cmp - <(pico-inspect)
+	PICO_MEMORY=x pico-inspect --json | cmp - <(pico-inspect --json)
+	pico-inspect --plan --memory 9m | cmp - <(pico-inspect --plan \
+	    --memory 9M)
 }
 
 @test "memory: the same logits with any part of the weights kept" {
@@ -191,6 +198,57 @@ hush() {
 	done
 }
 
+@test "memory: a model that is touched meanwhile, or cut to nothing" {
+	for size in max $(least); do
+		cp $MODEL m.gguf
+		talk pico-generate -m m.gguf -n 3 --temp 0 --memory $size
+		say '1 2 3'
+		touch m.gguf
+		! say '1 2 4'
+		hush
+		expect_error 1 "^pico-generate: 'm.gguf' was changed while in use: it has the same size and another time of modification$"
+	done
+	talk pico-generate -m m.gguf -n 3 --temp 0 --memory $size
+	say '1 2 3'
+	: >m.gguf
+	! say '1 2 4'
+	hush
+	expect_error 1 "^pico-generate: 'm.gguf' was (changed while in use: it had $(stat -c %s $MODEL) bytes, has 0|cut short while in use, .*)$"
+	cp $MODEL m.gguf
+	talk pico-generate -m m.gguf -n 3 --temp 0 --memory $size
+	say '1 2 3'
+	echo >>m.gguf
+	! say '1 2 4'
+	hush
+	expect_error 1 "^pico-generate: 'm.gguf' was changed while in use: it had $(stat -c %s $MODEL) bytes, has $(stat -c %s m.gguf)$"
+}
+
+@test "memory: what was made before the model was lost is in the file" {
+	o='--temp 0 --ignore-eog -c 64 --shift 4'
+	for form in '' -b; do
+		pico-generate $o -n 3000 $form p >want
+		for size in max $(least -c 64); do
+			cp $MODEL m.gguf
+			pico-generate -m m.gguf $o $form --memory $size p >got 2>err &
+			pid=$!
+			sleep 0.2
+			truncate -s 60000 m.gguf
+			status=0
+			wait $pid || status=$?
+			[ $status -eq 1 ] && [ $(wc -l <err) -eq 1 ]
+			grep -q "^pico-generate: 'm.gguf' was c" err
+			[ $(stat -c %s got) -gt 100 ]
+			if [ "$form" ]; then
+				[ $(($(stat -c %s got) % 4)) -eq 0 ]
+			else	# the last one is whole, too
+				printf ' ' >>got
+			fi
+			n=$(stat -c %s got) most=$(stat -c %s want)
+			cmp -n $((n < most ? n : most - 4)) got want
+		done
+	done
+}
+
 faulty_disk() {
 	LD_PRELOAD=$BUILD_DIR/tests/preload.so pico-inspect -V >/dev/null ||
 		skip 'needs a libc with LD_PRELOAD and no sanitizer'
@@ -211,6 +269,35 @@ faulty_disk() {
 		    --chunk 1 p
 		[ $status -eq 1 ]
 		one_line "^pico-forward: read error on '.*gguf' at byte [0-9]+: Input/output error$"
+	done
+}
+
+@test "memory: rows made before the disk failed are in the file, whole" {
+	faulty_disk
+	lo=$(least)
+	pico-forward -a --memory max p >want
+	pico-forward -a -T --memory max p >want.text
+	pico-forward --nll --memory max p >want.nll
+	for after in 3000000 6000000 9000000; do
+		export PRELOAD_FAIL=$after
+		status=0
+		o="--memory $lo --chunk 1 p"
+		LD_PRELOAD=$BUILD_DIR/tests/preload.so pico-forward -a $o \
+		    >got || status=$?
+		[ $status -eq 1 ]
+		cmp -n $(stat -c %s got) got want
+		head=$(pico-forward -a /dev/null | wc -c)
+		row=$((($(stat -c %s want) - head - 8) / $(wc -w <p)))
+		[ $((($(stat -c %s got) - head) % row)) -eq 0 ]
+		rows=$((($(stat -c %s got) - head) / row))
+		[ $rows -gt 0 ]
+		! LD_PRELOAD=$BUILD_DIR/tests/preload.so pico-forward -aT $o \
+		    >got
+		head -n $((rows + 1)) want.text | cmp - got
+		! LD_PRELOAD=$BUILD_DIR/tests/preload.so pico-forward --nll \
+		    $o >got
+		head -n $rows want.nll | cmp - got
+		unset PRELOAD_FAIL
 	done
 }
 
@@ -332,6 +419,20 @@ forget() {
 	done
 }
 
+@test "memory: in a group, a full context takes what it must" {
+	new_group $((512 << 20))
+	large m.gguf
+	awk 'BEGIN { for (i = 0; i < 2044; i++)
+		printf "%d ", (i * 7919) % 32000; print "" }' >p
+	forget m.gguf
+	limited pico-generate -m m.gguf -c 2048 -t 2 --ignore-eog \
+	    --kv-type q8_0 p >got
+	[ $(wc -w <got) -eq 4 ]
+	# 24.5 MB of KV cache; one of f16 has 46.1 MB
+	echo "anonymous $anon"
+	[ $anon -le 35000000 ]
+}
+
 @test "memory: in a group, a batch shares what is read" {
 	new_group $((256 << 20))
 	large m.gguf
@@ -349,13 +450,20 @@ forget() {
 	[ "$read_eight" -gt 0 ] && [ $((read_eight * 7)) -le "$read_one" ]
 }
 
-@test "memory: a group that is too small is told at once" {
+@test "memory: a group that is too small is told at once, and what would do" {
 	new_group $((40 << 20))
 	large m.gguf
-	status=0
-	limited pico-generate -m m.gguf -c 2048 p 2>err || status=$?
-	[ $status -eq 1 ]
-	grep -qE '^pico-generate: memory of [0-9]+ bytes is too little, at least [0-9]+ are needed: KV cache 46137344, ' err
-	forget m.gguf
+	for o in '' '--kv-type q8_0 -j 2' '--memory 400M -t 4'; do
+		o="-m m.gguf -c 2048 -n 2 $o"
+		echo $((30 << 20)) >"$group/$limit"
+		status=0
+		limited pico-generate $o p 2>err >got || status=$?
+		[ $status -eq 1 ] && [ ! -s got ]
+		grep -qE '^pico-generate: memory of [0-9]+ bytes is too little, at least [0-9]+ are needed \(as the limit of the memory cgroup: [0-9]+\): KV cache ' err
+		sed 's/.*cgroup: \([0-9]*\).*/\1/' err >"$group/$limit"
+		forget m.gguf
+		limited pico-generate $o p >got
+	done
+	echo $((40 << 20)) >"$group/$limit"
 	limited pico-generate -m m.gguf -c 64 -n 1 p >got
 }

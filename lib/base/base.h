@@ -169,10 +169,17 @@ const uint8_t *file_read(const struct file *f, uint64_t at, size_t n,
 
 /* ---- machine (machine.c) ---- */
 
-/* Bytes that the limits of this process's cgroups and the machine leave;
-   UINT64_MAX if not known. root: "" but in tests, where it is put before
-   /proc and /sys. */
-uint64_t machine_memory(const char *root);
+/* Memory that the limits of this process's cgroups and the machine leave. */
+struct room {
+	uint64_t left;		/* bytes; UINT64_MAX: not known */
+	uint64_t held;		/* in use in the cgroup that leaves so few... */
+	bool group;		/* ...if it is one, and not the machine */
+};
+/* root: "" but in tests, where it is put before /proc and /sys. */
+struct room machine_memory(const char *root);
+/* If a cgroup leaves pico_memory() less than `need`: the limit with which that
+   would be enough. Otherwise 0. */
+uint64_t machine_limit(const char *root, uint64_t need);
 /* Whether the process may not have the stack that kernels need, by its limit. */
 bool stack_is_small(void);
 

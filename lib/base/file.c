@@ -150,10 +150,13 @@ map_check(const struct map *m, const char *path, struct pico_err *err)
 		return 0;
 	if (fstat(m->fd, &st) < 0)
 		return fail_errno(err, "cannot examine '%s'", path);
-	if (version(&st) != m->version)
+	if ((uint64_t)st.st_size != m->n)
 		return fail(err, "'%s' was changed while in use: it had %"
 		    PRIu64 " bytes, has %" PRId64, path, m->n,
 		    (int64_t)st.st_size);
+	if (version(&st) != m->version)
+		return fail(err, "'%s' was changed while in use: it has the "
+		    "same size and another time of modification", path);
 	return 0;
 }
 

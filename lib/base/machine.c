@@ -13,6 +13,9 @@
 
 #include "base.h"
 
+#define MIB ((uint64_t)1 << 20)
+#define SPARE 32	/* part of the memory there is that stays free */
+
 #ifdef __linux__
 
 /* The first `size` bytes of a small file of the kernel's; false if none. */
@@ -196,11 +199,12 @@ struct cgroup_files {
 
 /* What one group still allows: its limit less what is in use there and cannot
    be dropped. Pages of files can. */
-static uint64_t
+static struct room
 cgroup_room(const struct cgroup_files *f, const char *dir)
 {
 	char file[2400], buf[4096];
-	uint64_t limit = UINT64_MAX, used, cache = 0;
+	uint64_t limit = UINT64_MAX, cache = 0;
+	struct room r = { .left = UINT64_MAX };
 	size_t i;
 
 	for (i = 0; i < COUNT(f->limit); i++) {
@@ -211,32 +215,41 @@ cgroup_room(const struct cgroup_files *f, const char *dir)
 		    strncmp(buf, "max", 3) != 0)
 			limit = MIN(limit, strtoull(buf, NULL, 10));
 	}
+	if (limit == UINT64_MAX)
+		return r;
 	(void)snprintf(file, sizeof file, "%s/%s", dir, f->usage);
-	if (limit == UINT64_MAX || !slurp(file, buf, sizeof buf))
-		return limit;
-	used = strtoull(buf, NULL, 10);
+	if (slurp(file, buf, sizeof buf))
+		r.held = strtoull(buf, NULL, 10);
 	(void)snprintf(file, sizeof file, "%s/memory.stat", dir);
 	if (slurp(file, buf, sizeof buf))
 		for (i = 0; i < COUNT(f->cache); i++)
 			cache += field(buf, f->cache[i]);
-	used -= MIN(used, cache);
-	return limit - MIN(limit, used);
+	r.held -= MIN(r.held, cache);
+	r.left = limit - MIN(limit, r.held);
+	r.group = true;
+	return r;
+}
+
+static struct room
+tighter(struct room a, struct room b)
+{
+	return b.left < a.left ? b : a;
 }
 
 /* Every level up to the root may limit; inside a container the mount may be
    the process's own group, and then only the last step finds anything. */
-static uint64_t
+static struct room
 cgroup_memory(const char *root, const struct cgroup_files *f)
 {
 	char path[1024], dir[2300], *end;
-	uint64_t least = UINT64_MAX;
+	struct room least = { .left = UINT64_MAX };
 
 	if (!cgroup_path(root, f->controller, path, sizeof path))
 		return least;
 	for (;;) {
 		(void)snprintf(dir, sizeof dir, "%s%s%s", root, f->mount,
 		    path);
-		least = MIN(least, cgroup_room(f, dir));
+		least = tighter(least, cgroup_room(f, dir));
 		end = strrchr(path, '/');
 		if (end == NULL)
 			return least;
@@ -244,7 +257,7 @@ cgroup_memory(const char *root, const struct cgroup_files *f)
 	}
 }
 
-uint64_t
+struct room
 machine_memory(const char *root)
 {
 	static const struct cgroup_files versions[] = {
@@ -254,17 +267,19 @@ machine_memory(const char *root)
 		    { "memory.limit_in_bytes", NULL }, "memory.usage_in_bytes",
 		    { "total_active_file ", "total_inactive_file " } },
 	};
-	uint64_t least = UINT64_MAX, n;
+	struct room least = { .left = UINT64_MAX };
 	char file[1024], buf[4096];
+	uint64_t n;
 	size_t i;
 
 	for (i = 0; i < COUNT(versions); i++)
-		least = MIN(least, cgroup_memory(root, &versions[i]));
+		least = tighter(least, cgroup_memory(root, &versions[i]));
 	(void)snprintf(file, sizeof file, "%s/proc/meminfo", root);
 	if (slurp(file, buf, sizeof buf)) {
 		n = field(buf, "MemAvailable:");
 		if (n > 0)
-			least = MIN(least, n * 1024);
+			least = tighter(least, (struct room){
+			    .left = n * 1024 });
 	}
 	return least;
 }
@@ -282,11 +297,11 @@ pico_disk_read(void)
 
 #else
 
-uint64_t
+struct room
 machine_memory(const char *root)
 {
 	(void)root;
-	return UINT64_MAX;
+	return (struct room){ .left = UINT64_MAX };
 }
 
 uint32_t
@@ -309,12 +324,32 @@ pico_disk_read(void)
 
 #endif
 
+/* Of what is left so much is used: what others take meanwhile is not known. */
+static uint64_t
+usable(uint64_t left)
+{
+	return left < UINT64_MAX ? left - left / SPARE : left;
+}
+
 uint64_t
 pico_memory(void)
 {
-	uint64_t n = machine_memory("");
+	return usable(machine_memory("").left);
+}
 
-	return n < UINT64_MAX ? n - n / 32 : n;
+uint64_t
+machine_limit(const char *root, uint64_t need)
+{
+	struct room r = machine_memory(root);
+	uint64_t limit;
+
+	if (!r.group || usable(r.left) >= need)
+		return 0;
+	/* the kernel counts pages, and some of them before they are used */
+	if (!add_u64(need, need / (SPARE - 1) + r.held, &limit) ||
+	    !add_u64(limit, 2 * MIB - 1, &limit))
+		return 0;
+	return limit / MIB * MIB;
 }
 
 uint64_t

@@ -16,8 +16,10 @@
 /* Tiles, one below the other, that meet an activation in a register. */
 #define TILES 2
 /* Groups of a row that are unpacked at a time: the accumulators need not go to
-   the second cache and back for each, and the weights stay in the first. */
-#define GROUPS 2
+   the second cache and back for each. Super-blocks touch theirs seldom, and two
+   stay in the first cache with all that belongs to them. */
+#define GROUPS 4
+#define GROUPS_SUPER 2
 /* Columns that meet a weight in a register. */
 #define WIDE 8
 /* Elements of float rows widened at a time; every type's block divides it. */
@@ -88,20 +90,49 @@ turn(const uint8_t *src, size_t stride, __m512i *dst)
 	dst[3] = _mm512_unpackhi_epi64(b, d);
 }
 
-/* The same of nibbles: the low ones of 32 bytes, of which these are the first or
-   last 16, come before the high ones. */
+/* Nibbles, the low ones to dst, the high ones to dst + high. */
 KERNEL void
-turn_nibbles(const uint8_t *src, size_t stride, __m512i *dst)
+turn_nibbles(const uint8_t *src, size_t stride, __m512i *dst, size_t high)
 {
 	const __m512i low = _mm512_set1_epi8(15);
 	__m512i v[4];
 
 	turn(src, stride, v);
 	UNROLL
-	for (int i = 0; i < 4; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		dst[i] = _mm512_and_si512(v[i], low);
-		dst[i + 8] = _mm512_and_si512(_mm512_srli_epi64(v[i], 4), low);
+		dst[i + high] = _mm512_and_si512(_mm512_srli_epi64(v[i], 4),
+		    low);
 	}
+}
+
+/* Codes that need little but turning, as the file has them. */
+KERNEL bool
+turns(uint32_t type)
+{
+	return type == TYPE_Q4_0 || type == TYPE_Q8_0 || type == TYPE_Q4_K;
+}
+
+KERNEL void
+turn_codes(uint32_t type, const uint8_t *w, size_t stride, __m512i *dst)
+{
+	const size_t bytes = block_bytes(type);
+
+	for (size_t i = 0; i < 8; i++)
+		if (type == TYPE_Q4_K) {
+			turn_nibbles(w + 16 + 16 * i, stride,
+			    dst + i / 2 * 16 + i % 2 * 4, 8);
+		} else if (type == TYPE_Q4_0) {
+			turn_nibbles(w + i * bytes + 2, stride, dst + 8 * i, 4);
+		} else {
+			turn(w + i * bytes + 2, stride, dst + 8 * i);
+			turn(w + i * bytes + 18, stride, dst + 8 * i + 4);
+			UNROLL
+			for (size_t j = 0; j < 8; j++)
+				dst[8 * i + j] = _mm512_xor_si512(
+				    dst[8 * i + j],
+				    _mm512_set1_epi8((char)0x80));
+		}
 }
 
 /* The scales of the sixteenths of a super-block, and the minima, or in their
@@ -126,6 +157,8 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 {
 	const bool super = kernel_act_kind(type) == ACT_Q8K;
 	const size_t whole = block_bytes(type) * (super ? 1 : 8);
+	const size_t ahead = (super ? GROUPS_SUPER : GROUPS) * whole;
+	const bool as_is = turns(type) && bytes >= whole;
 	_Alignas(64) uint8_t q[TILE][256];
 	_Alignas(64) float d[TILE][8], m[TILE][8];
 	_Alignas(64) int16_t scale[TILE][16], min[TILE][16];
@@ -137,7 +170,7 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 		__m256 min8;
 
 		for (size_t i = 0; i < whole; i += 64)
-			_mm_prefetch((const void *)(p + GROUPS * whole + i),
+			_mm_prefetch((const void *)(p + ahead + i),
 			    _MM_HINT_T0);
 		if (bytes < whole) {
 			memcpy(part, p, bytes);
@@ -145,7 +178,7 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 			p = part;
 		}
 		UNROLL
-		for (int z = 0; z < 4 && type != TYPE_Q4_K; z++)
+		for (int z = 0; z < 4 && !as_is; z++)
 			_mm512_store_si512(&q[r][64 * z], codes(type, p, z));
 		if (super) {
 			sixteenths(type, p, scale[r], min[r]);
@@ -158,11 +191,10 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 				_mm256_store_ps(m[r], min8);
 		}
 	}
-	for (int i = 0; i < 16 && type != TYPE_Q4_K; i++)
+	if (as_is)
+		turn_codes(type, w, stride, t->w);
+	for (int i = 0; i < 16 && !as_is; i++)
 		turn(&q[0][16 * i], sizeof q[0], t->w + 4 * i);
-	for (int i = 0; i < 8 && type == TYPE_Q4_K; i++)
-		turn_nibbles(w + 16 + 16 * i, stride,
-		    t->w + i / 2 * 16 + i % 2 * 4);
 	for (int i = 0; super && i < 2; i++) {
 		__m512i pair[4];
 
@@ -433,13 +465,14 @@ multiply_tiles(struct shape shape, int tiles, struct work *k,
 	const struct pico_type *type = pico_type(m->type);
 	size_t group = type->bytes * (256 / type->block);
 	size_t n_groups = (m->n_in + 255) / 256;
+	size_t step = shape.super ? GROUPS_SUPER : GROUPS;
 
 	/* accumulators that nothing comes to; others begin with their first */
 	if (m->n_in < (shape.super ? 8 * 256 : 256))
 		memset(k->acc, 0,
 		    (cols + WIDE - 1) / WIDE * WIDE * sizeof *k->acc);
-	for (size_t g = 0; g < n_groups; g += GROUPS) {
-		size_t n = MIN(GROUPS, n_groups - g);
+	for (size_t g = 0; g < n_groups; g += step) {
+		size_t n = MIN(step, n_groups - g);
 
 		for (size_t i = 0; i < n; i++)
 			for (int t = 0; t < tiles; t++)

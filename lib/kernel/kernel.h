@@ -160,7 +160,7 @@ size_t kernel_act_bytes(enum act_kind kind, size_t n);
 struct matmul {
 	uint32_t type;		/* of the weights */
 	const void *w;
-	size_t row_bytes, n_in;
+	size_t row_bytes, n_in;	/* rows follow each other without gaps */
 	const void *x;
 	size_t x_stride;	/* bytes from column to column */
 	size_t n_cols;

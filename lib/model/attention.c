@@ -11,20 +11,20 @@ struct attention_rows {
 };
 
 static struct attention_rows
-lay_out(struct room *r, const struct hparams *h, uint32_t il, uint64_t n)
+lay_out(struct space *r, const struct hparams *h, uint32_t il, uint64_t n)
 {
 	uint64_t n_head = h->n_head[il], n_kv = h->n_head_kv[il];
 
 	return (struct attention_rows){
-		.q = room_take(r, n, n_head * h->head_k),
-		.k = room_take(r, n, n_kv * h->head_k),
-		.v = room_take(r, n, n_kv * h->head_v),
-		.out = room_take(r, n, n_head * h->head_v),
+		.q = space_take(r, n, n_head * h->head_k),
+		.k = space_take(r, n, n_kv * h->head_k),
+		.v = space_take(r, n, n_kv * h->head_v),
+		.out = space_take(r, n, n_head * h->head_v),
 	};
 }
 
 void
-attention_room(struct room *r, const struct hparams *h, uint32_t il,
+attention_space(struct space *r, const struct hparams *h, uint32_t il,
     uint64_t n)
 {
 	(void)lay_out(r, h, il, n);
@@ -205,11 +205,11 @@ void
 attention(struct pico_ctx *c, uint32_t il, const float *in, float *out)
 {
 	const struct attention_weights *l = &c->m->layers[il].attn;
-	struct room room = { .base = c->work };
+	struct space space = { .base = c->work };
 	struct place s = { .c = c, .il = il };
 	struct product qkv[3];
 
-	s.rows = lay_out(&room, &c->m->h, il, c->n_cols);
+	s.rows = lay_out(&space, &c->m->h, il, c->n_cols);
 	qkv[0] = (struct product){ &l->q, s.rows.q, 0 };
 	qkv[1] = (struct product){ &l->k, s.rows.k, 0 };
 	qkv[2] = (struct product){ &l->v, s.rows.v, 0 };

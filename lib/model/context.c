@@ -10,12 +10,16 @@
 #include "model.h"
 
 #define CHUNK 512		/* columns of a pass, if nobody says */
-#define CHUNK_MIN 16
+#define CHUNK_STEP 16		/* fewer by so many, where memory is scarce */
 #define LOGITS_BLOCK 32		/* rows of logits made at once... */
 #define LOGITS_FEW 8		/* ...and where memory is scarce */
-/* Of a scarce memory the part that columns may take: more of them save passes
-   over the weights, fewer save weights that must be read. */
+/* Of a scarce memory what columns may take: more of them save passes over the
+   weights, fewer save weights that must be read. From so many bytes on the part
+   is a smaller one: a model in 128 to 512 MB is to leave that memory to weights
+   and the KV cache. */
 #define COLUMNS_PART 32
+#define COLUMNS_SOME ((uint64_t)11 << 19)
+#define COLUMNS_PART_MORE 128
 
 #define OTHER_BASE (5u << 20)
 #define OTHER_THREAD (1u << 19)
@@ -32,7 +36,7 @@ struct buffer {
 #define LINE 64		/* bytes of a cache line */
 
 float *
-room_take(struct room *r, uint64_t n, uint64_t width)
+space_take(struct space *r, uint64_t n, uint64_t width)
 {
 	float *p = r->base == NULL ? NULL : r->base + r->used;
 	uint64_t floats = n * width, line = LINE / sizeof *p;
@@ -49,25 +53,25 @@ work_floats(const struct hparams *h, uint64_t n)
 	uint32_t il;
 
 	for (il = 0; il < h->n_layer; il++) {
-		struct room branch = {0}, ffn = {0};
+		struct space branch = {0}, ffn = {0};
 
 		switch (h->arch->mixer) {
 		case ATTENTION:
-			attention_room(&branch, h, il, n);
+			attention_space(&branch, h, il, n);
 			break;
 		case MLA:
-			mla_room(&branch, h, il, n);
+			mla_space(&branch, h, il, n);
 			break;
 		case MAMBA:
-			mamba_room(&branch, h, n);
+			mamba_space(&branch, h, n);
 			break;
 		case RWKV6:
 		case RWKV7:
-			rwkv_room(&branch, h, il, n);
+			rwkv_space(&branch, h, il, n);
 			break;
 		}
 		if (!arch_recurrent(h->arch))
-			feed_room(&ffn, h, il, n);
+			feed_space(&ffn, h, il, n);
 		most = MAX(most, MAX(branch.used, ffn.used));
 	}
 	return most;
@@ -237,14 +241,23 @@ sum_up(const struct pico_model *m, const struct pico_plan *p, uint64_t *sum)
 	    add_u64(*sum, m->vector_bytes, sum);
 }
 
-/* Half as many columns in a pass, unless the user has said how many. */
+/* Fewer columns in a pass, unless the user has said how many. */
 static bool
-halve(struct layout *l)
+take_fewer(struct layout *l)
 {
-	if (l->fixed || l->p.chunk / 2 < MAX(CHUNK_MIN, l->p.n_seq))
+	uint32_t n = (l->p.chunk - 1) / CHUNK_STEP * CHUNK_STEP;
+
+	if (l->fixed || n < MAX(CHUNK_STEP, l->p.n_seq))
 		return false;
-	l->p.chunk /= 2;
+	l->p.chunk = n;
 	return true;
+}
+
+static uint64_t
+most_for_columns(uint64_t memory)
+{
+	return MAX(MIN(memory / COLUMNS_PART, COLUMNS_SOME),
+	    memory / COLUMNS_PART_MORE);
 }
 
 /* Whether all weights can stay, if need be with fewer columns: 1, 0, or -1. */
@@ -267,8 +280,26 @@ fit_whole(const struct pico_model *m, struct layout *l, struct pico_err *err)
 		if (l->p.memory == UINT64_MAX ||
 		    (countable && sum <= l->p.memory))
 			return 1;
-	} while (halve(l));
+	} while (take_fewer(l));
 	return 0;
+}
+
+static int
+fail_too_little(const struct layout *l, uint64_t vectors, uint64_t least,
+    struct pico_err *err)
+{
+	const struct pico_plan *plan = &l->plan;
+	uint64_t limit = machine_limit("", least);
+	char group[80] = "";
+
+	if (limit > 0)
+		(void)snprintf(group, sizeof group, " (as the limit of the "
+		    "memory cgroup: %" PRIu64 ")", limit);
+	return fail(err, "memory of %" PRIu64 " bytes is too little, at least %"
+	    PRIu64 " are needed%s: KV cache %" PRIu64 ", buffers %" PRIu64
+	    ", weights on their way %" PRIu64 ", all else %" PRIu64,
+	    l->p.memory, least, group, plan->kv, plan->buffers, plan->stream,
+	    plan->other + vectors);
 }
 
 /* Not all weights can stay: few columns at once, and as many as then fit. */
@@ -287,15 +318,10 @@ fit_some(const struct pico_model *m, struct layout *l, struct pico_err *err)
 			return -1;
 		if (!sum_up(m, plan, &least))
 			return fail(err, "more memory than can be counted");
-	} while ((plan->buffers > l->p.memory / COLUMNS_PART ||
-	    least > l->p.memory) && halve(l));
+	} while ((plan->buffers > most_for_columns(l->p.memory) ||
+	    least > l->p.memory) && take_fewer(l));
 	if (least > l->p.memory)
-		return fail(err, "memory of %" PRIu64 " bytes is too little, "
-		    "at least %" PRIu64 " are needed: KV cache %" PRIu64
-		    ", buffers %" PRIu64 ", weights on their way %" PRIu64
-		    ", all else %" PRIu64, l->p.memory, least, plan->kv,
-		    plan->buffers, plan->stream, plan->other +
-		    m->vector_bytes);
+		return fail_too_little(l, m->vector_bytes, least, err);
 	kept = mem_new(m->n_weights, sizeof *kept, "kept weights", err);
 	if (kept == NULL)
 		return -1;

@@ -17,15 +17,15 @@ struct feed_rows {
 };
 
 static struct feed_rows
-lay_out(struct room *r, uint64_t n, uint64_t width)
+lay_out(struct space *r, uint64_t n, uint64_t width)
 {
 	return (struct feed_rows){
-		.gate = room_take(r, n, width), .up = room_take(r, n, width),
+		.gate = space_take(r, n, width), .up = space_take(r, n, width),
 	};
 }
 
 void
-feed_room(struct room *r, const struct hparams *h, uint32_t il, uint64_t n)
+feed_space(struct space *r, const struct hparams *h, uint32_t il, uint64_t n)
 {
 	uint64_t width = h->n_ff[il];
 
@@ -94,12 +94,12 @@ static void
 pass(struct pico_ctx *c, const struct layer *l, const struct ffn *w,
     const float *in, size_t n, float *out)
 {
-	struct room room = { .base = c->work };
+	struct space space = { .base = c->work };
 	struct network f = { .c = c, .l = l, .width = w->up.n_out };
 	bool gated = weight_is(&w->gate);
 	struct product both[2];
 
-	f.rows = lay_out(&room, n, f.width);
+	f.rows = lay_out(&space, n, f.width);
 	both[0] = (struct product){ &w->up, f.rows.up, 0 };
 	if (gated) {
 		both[0] = (struct product){ &w->gate, f.rows.gate, 0 };
@@ -311,7 +311,7 @@ static void
 experts_of_one(struct pico_ctx *c, const struct layer *l, const float *in)
 {
 	const struct hparams *h = &c->m->h;
-	struct room room = { .base = c->work };
+	struct space space = { .base = c->work };
 	struct network f = { .c = c, .l = l, .width = h->n_ff_expert };
 	size_t d = h->n_embd, most = PRODUCTS / 2, first, i, n;
 	struct product p[PRODUCTS];
@@ -321,8 +321,8 @@ experts_of_one(struct pico_ctx *c, const struct layer *l, const float *in)
 	for (first = 0; first < h->n_expert_used; first += n) {
 		n = MIN(most, h->n_expert_used - first);
 		chosen = c->choice + first;
-		room.used = 0;
-		f.rows = lay_out(&room, n, f.width);
+		space.used = 0;
+		f.rows = lay_out(&space, n, f.width);
 		for (i = 0; i < n; i++) {
 			e = &l->experts[chosen[i].expert];
 			p[2 * i] = (struct product){ &e->gate,

@@ -348,6 +348,7 @@ pico_ctx_logits(struct pico_ctx *c, size_t i)
 		if (h->logit_scale != 1 || h->final_cap > 0)
 			pool_run(c->pool, (size_t)c->block_n * h->n_vocab,
 			    1024, finish_logits, c);
+		(void)pico_gguf_check(c->m->gguf, &c->fault);
 		if (at + c->block_n == c->n_want)
 			forward_ahead(c);
 	}

@@ -22,21 +22,21 @@ struct mamba_rows {
 };
 
 static struct mamba_rows
-lay_out(struct room *r, const struct hparams *h, uint64_t n)
+lay_out(struct space *r, const struct hparams *h, uint64_t n)
 {
 	uint64_t di = h->ssm_inner;
 
 	return (struct mamba_rows){
-		.uz = room_take(r, n, 2 * di), .u = room_take(r, n, di),
-		.dbc = room_take(r, n, h->ssm_rank + 2 *
+		.uz = space_take(r, n, 2 * di), .u = space_take(r, n, di),
+		.dbc = space_take(r, n, h->ssm_rank + 2 *
 		    (uint64_t)h->ssm_state),
-		.narrow = room_take(r, n, h->ssm_rank),
-		.dt = room_take(r, n, di), .y = room_take(r, n, di),
+		.narrow = space_take(r, n, h->ssm_rank),
+		.dt = space_take(r, n, di), .y = space_take(r, n, di),
 	};
 }
 
 void
-mamba_room(struct room *r, const struct hparams *h, uint64_t n)
+mamba_space(struct space *r, const struct hparams *h, uint64_t n)
 {
 	(void)lay_out(r, h, n);
 }
@@ -164,11 +164,11 @@ mamba(struct pico_ctx *c, uint32_t il, const float *in, float *out)
 {
 	const struct mamba_weights *l = &c->m->layers[il].mamba;
 	const struct hparams *h = &c->m->h;
-	struct room room = { .base = c->work };
+	struct space space = { .base = c->work };
 	struct scan s = { .c = c, .il = il };
 	size_t n = c->n_cols;
 
-	s.rows = lay_out(&room, h, n);
+	s.rows = lay_out(&space, h, n);
 	multiply_one(c, &l->in, in, n, s.rows.uz);
 	pool_run(c->pool, h->ssm_inner, SOME, convolve, &s);
 	multiply_one(c, &l->x, s.rows.u, n, s.rows.dbc);

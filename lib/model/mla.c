@@ -25,33 +25,33 @@ struct mla_rows {
 };
 
 static struct mla_rows
-lay_out(struct room *r, const struct hparams *h, uint32_t il, uint64_t n)
+lay_out(struct space *r, const struct hparams *h, uint32_t il, uint64_t n)
 {
 	uint64_t heads = h->n_head[il];
 	struct mla_rows rows = {
-		.q_a = room_take(r, n, h->q_rank),
-		.q = room_take(r, n, heads * (h->mla_k + h->n_rot)),
-		.kv_a = room_take(r, n, h->kv_rank + h->n_rot),
-		.latent = room_take(r, n, h->kv_rank),
-		.out = room_take(r, n, heads * h->mla_v),
+		.q_a = space_take(r, n, h->q_rank),
+		.q = space_take(r, n, heads * (h->mla_k + h->n_rot)),
+		.kv_a = space_take(r, n, h->kv_rank + h->n_rot),
+		.latent = space_take(r, n, h->kv_rank),
+		.out = space_take(r, n, heads * h->mla_v),
 	};
 
 	if (h->mla_latent) {
-		rows.k = room_take(r, n, h->head_k);
-		rows.q_plain = room_take(r, n, heads * h->mla_k);
-		rows.q_met = room_take(r, n, heads * h->kv_rank);
-		rows.q_all = room_take(r, n, heads * h->head_k);
-		rows.seen = room_take(r, n, heads * h->head_v);
+		rows.k = space_take(r, n, h->head_k);
+		rows.q_plain = space_take(r, n, heads * h->mla_k);
+		rows.q_met = space_take(r, n, heads * h->kv_rank);
+		rows.q_all = space_take(r, n, heads * h->head_k);
+		rows.seen = space_take(r, n, heads * h->head_v);
 	} else {
-		rows.kv = room_take(r, n, heads * (h->mla_k + h->mla_v));
-		rows.k = room_take(r, n, heads * h->head_k);
-		rows.v = room_take(r, n, heads * h->head_v);
+		rows.kv = space_take(r, n, heads * (h->mla_k + h->mla_v));
+		rows.k = space_take(r, n, heads * h->head_k);
+		rows.v = space_take(r, n, heads * h->head_v);
 	}
 	return rows;
 }
 
 void
-mla_room(struct room *r, const struct hparams *h, uint32_t il, uint64_t n)
+mla_space(struct space *r, const struct hparams *h, uint32_t il, uint64_t n)
 {
 	(void)lay_out(r, h, il, n);
 }
@@ -163,12 +163,12 @@ void
 mla(struct pico_ctx *c, uint32_t il, const float *in, float *out)
 {
 	const struct mla_weights *l = &c->m->layers[il].mla;
-	struct room room = { .base = c->work };
+	struct space space = { .base = c->work };
 	struct place s = { .c = c, .il = il };
 	struct mla_rows *r = &s.rows;
 	size_t n = c->n_cols;
 
-	*r = lay_out(&room, &c->m->h, il, n);
+	*r = lay_out(&space, &c->m->h, il, n);
 	if (weight_is(&l->q)) {
 		struct product first[2] = {
 			{ &l->q, r->q, 0 }, { &l->kv_a, r->kv_a, 0 }

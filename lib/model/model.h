@@ -505,8 +505,17 @@ const uint8_t *resident_row(struct resident *r, const struct weight *w,
 /* Goes on a hash with the bytes of a tensor. */
 int resident_hash(struct resident *r, const struct pico_tensor *t,
     uint64_t *hash, struct pico_err *err);
-/* Bytes a second of the reader, after waiting for its first ones; 0 if it has
-   read nothing. */
+/* How long a read took. */
+struct timed_read {
+	uint64_t bytes;
+	double seconds;
+};
+/* Bytes a second: half of all bytes were read as fast or faster, so neither a
+   few reads that were held up nor small ones count for much. Sorts them; 0 if
+   nothing was read. */
+double median_speed(struct timed_read *reads, size_t n);
+/* The same of some reads made for it, while the reader has nothing to do; 0 if
+   there is nothing to read. */
 double resident_speed(struct resident *r);
 
 /* ---- context.c ---- */
@@ -540,7 +549,7 @@ struct pico_ctx {
 	float *x, *y;			/* n_embd: residual stream; normed rows,
 					   outputs of branches */
 	float *z;			/* the same, if branches are parallel */
-	float *work;			/* of a branch: see struct room */
+	float *work;			/* of a branch: see struct space */
 	float *first_v;			/* values of layer 0, RWKV-7 */
 	float *cos[2], *sin[2];		/* n_rot / 2 */
 	uint8_t *act[ACT_KINDS];	/* prepared rows, as a matrix wants */
@@ -566,20 +575,20 @@ struct pico_ctx {
  * branch says in a function of its own what it takes for n columns of a layer,
  * which the context calls to count and the branch to place its rows.
  */
-struct room {
+struct space {
 	float *base;
 	uint64_t used;
 };
-float *room_take(struct room *r, uint64_t n, uint64_t width);
+float *space_take(struct space *r, uint64_t n, uint64_t width);
 
-void attention_room(struct room *r, const struct hparams *h, uint32_t il,
+void attention_space(struct space *r, const struct hparams *h, uint32_t il,
     uint64_t n);
-void mla_room(struct room *r, const struct hparams *h, uint32_t il,
+void mla_space(struct space *r, const struct hparams *h, uint32_t il,
     uint64_t n);
-void mamba_room(struct room *r, const struct hparams *h, uint64_t n);
-void rwkv_room(struct room *r, const struct hparams *h, uint32_t il,
+void mamba_space(struct space *r, const struct hparams *h, uint64_t n);
+void rwkv_space(struct space *r, const struct hparams *h, uint32_t il,
     uint64_t n);
-void feed_room(struct room *r, const struct hparams *h, uint32_t il,
+void feed_space(struct space *r, const struct hparams *h, uint32_t il,
     uint64_t n);
 
 /* ---- product.c ---- */

@@ -23,9 +23,10 @@
 
 #include "model.h"
 
-/* Enough for the full speed of disks; small beside what is kept. */
+/* Enough for the full speed of disks, which half of the size is not; small
+   beside what is kept. A fourth slot gains nothing that can be measured. */
 #define PIECE ((uint64_t)1 << 20)
-#define SLOTS 4
+#define SLOTS 3
 #define STACK_SIZE (256 << 10)
 /* Rows that kernels unpack at once, so pieces have a multiple of it. */
 #define ROWS 32
@@ -57,8 +58,6 @@ struct resident {
 	unsigned first, n;
 	bool reading, quit;
 	bool stale;		/* what is being read is not wanted any more */
-	uint64_t bytes;		/* read so far, and how long that took */
-	double seconds;
 	struct pico_err fault;
 };
 
@@ -195,6 +194,19 @@ resident_buffers(const struct pico_model *m)
 	return (uint64_t)SLOTS * slot_bytes(m) + single_bytes(m);
 }
 
+/* As file_read(); if it fails since the file was changed, that is told. */
+static const uint8_t *
+read_at(const struct resident *r, int shard, uint64_t at, size_t n,
+    uint8_t *buf, struct pico_err *err)
+{
+	struct pico_err why = {0};
+	const uint8_t *data = file_read(&r->files[shard], at, n, buf, &why);
+
+	if (data == NULL && pico_gguf_check(r->m->gguf, err) == 0)
+		(void)fail(err, "%s", why.msg);
+	return data;
+}
+
 /* Reads one piece; the lock is held, but not while it waits. */
 static void
 read_piece(struct resident *r)
@@ -205,19 +217,14 @@ read_piece(struct resident *r)
 	uint64_t bytes = (uint64_t)n * w->row_bytes;
 	struct pico_err err = {0};
 	const uint8_t *data;
-	double start;
 
 	r->reading = true;
 	r->stale = false;
 	(void)pthread_mutex_unlock(&r->lock);
-	start = pico_seconds();
-	data = file_read(&r->files[w->shard], w->offset +
-	    (uint64_t)row * w->row_bytes, (size_t)bytes, s->mem, &err);
-	start = pico_seconds() - start;
+	data = read_at(r, w->shard, w->offset + (uint64_t)row * w->row_bytes,
+	    (size_t)bytes, s->mem, &err);
 	(void)pthread_mutex_lock(&r->lock);
 	r->reading = false;
-	r->bytes += bytes;
-	r->seconds += start;
 	if (data == NULL)
 		r->fault = err;
 	if (data == NULL || r->stale)
@@ -351,8 +358,8 @@ resident_row(struct resident *r, const struct weight *w, uint32_t row,
 
 	if (resident_has(r, w))
 		return w->data + at;
-	return file_read(&r->files[w->shard], w->offset + at, w->row_bytes,
-	    r->single, err);
+	return read_at(r, w->shard, w->offset + at, w->row_bytes, r->single,
+	    err);
 }
 
 int
@@ -372,8 +379,7 @@ resident_hash(struct resident *r, const struct pico_tensor *t, uint64_t *hash,
 	start = pico_gguf_info(r->m->gguf, t->shard).data_offset + t->offset;
 	for (at = 0; at < t->bytes; at += n) {
 		n = MIN(PIECE, t->bytes - at);
-		data = file_read(&r->files[t->shard], start + at, (size_t)n,
-		    buf, err);
+		data = read_at(r, t->shard, start + at, (size_t)n, buf, err);
 		if (data == NULL)
 			break;
 		*hash = hash_bytes(*hash, data, (size_t)n);
@@ -382,19 +388,69 @@ resident_hash(struct resident *r, const struct pico_tensor *t, uint64_t *hash,
 	return at < t->bytes ? -1 : 0;
 }
 
+/* ---- the speed of the disk ---- */
+
+double
+median_speed(struct timed_read *reads, size_t n)
+{
+	struct timed_read t;
+	uint64_t sum = 0, passed = 0;
+	size_t i, k;
+
+	for (i = 0; i < n; i++) {
+		t = reads[i];
+		sum += t.bytes;
+		for (k = i; k > 0 && (double)reads[k - 1].bytes * t.seconds >
+		    (double)t.bytes * reads[k - 1].seconds; k--)
+			reads[k] = reads[k - 1];
+		reads[k] = t;
+	}
+	for (i = 0; i < n && passed + reads[i].bytes < sum - sum / 2; i++)
+		passed += reads[i].bytes;
+	/* a clock that did not move is no infinite speed */
+	return sum > 0 ? (double)reads[i].bytes / MAX(reads[i].seconds, 1e-9) :
+	    0;
+}
+
+/* Nothing is gained by more, and a slow disk shall not hold up for long. */
+#define READS 16
+#define READS_ENOUGH 5
+#define READS_SECONDS 1.0
+
 double
 resident_speed(struct resident *r)
 {
-	double speed;
+	struct timed_read reads[READS];
+	const struct weight *w;
+	double start = pico_seconds(), now = start;
+	size_t i, n = 0;
+	void *buf;
 
 	if (r == NULL)
 		return 0;
+	/* until the reader has done all it can */
 	(void)pthread_mutex_lock(&r->lock);
 	while (r->n < SLOTS && r->n_want > 0 && r->fault.status == PICO_OK)
 		(void)pthread_cond_wait(&r->ready, &r->lock);
-	speed = r->seconds > 0 ? (double)r->bytes / r->seconds : 0;
 	(void)pthread_mutex_unlock(&r->lock);
-	return speed;
+	if (posix_memalign(&buf, FILE_ALIGN, slot_bytes(r->m)) != 0)
+		return 0;
+	/* the beginnings of weights, so no two reads of the same place */
+	for (i = 0; i < r->m->n_weights && n < READS && (n < READS_ENOUGH ||
+	    now - start < READS_SECONDS); i++) {
+		w = r->m->weights[i];
+		if (r->kept[i])
+			continue;
+		reads[n].bytes = (uint64_t)piece_rows(w) * w->row_bytes;
+		reads[n].seconds = -now;
+		if (read_at(r, w->shard, w->offset, (size_t)reads[n].bytes, buf,
+		    NULL) == NULL)
+			break;	/* a pass will tell */
+		now = pico_seconds();
+		reads[n++].seconds += now;
+	}
+	free(buf);
+	return median_speed(reads, n);
 }
 
 /* ---- beginning and end ---- */

@@ -25,33 +25,33 @@ struct rwkv_rows {
 };
 
 static struct rwkv_rows
-lay_out(struct room *room, const struct hparams *h, uint32_t il, uint64_t n)
+lay_out(struct space *space, const struct hparams *h, uint32_t il, uint64_t n)
 {
 	uint64_t d = h->n_embd, rank = h->decay_rank;
 	bool six = h->arch->mixer == RWKV6;
 	struct rwkv_rows r = {
-		.delta = room_take(room, n, d),
-		.mixed = room_take(room, n, 6 * d),
-		.r = room_take(room, n, d), .k = room_take(room, n, d),
-		.v = room_take(room, n, d), .w = room_take(room, n, d),
-		.g = room_take(room, n, d), .out = room_take(room, n, d),
-		.ff = room_take(room, n, h->n_ff[il]),
+		.delta = space_take(space, n, d),
+		.mixed = space_take(space, n, 6 * d),
+		.r = space_take(space, n, d), .k = space_take(space, n, d),
+		.v = space_take(space, n, d), .w = space_take(space, n, d),
+		.g = space_take(space, n, d), .out = space_take(space, n, d),
+		.ff = space_take(space, n, h->n_ff[il]),
 	};
 
 	rank = MAX(MAX(rank, h->iclr_rank), MAX(h->value_rank, h->gate_rank));
-	r.rank = room_take(room, n, rank);
+	r.rank = space_take(space, n, rank);
 	if (six) {
-		r.narrow = room_take(room, n, 5 * (uint64_t)h->mix_rank);
-		r.wide = room_take(room, n, 5 * d);
+		r.narrow = space_take(space, n, 5 * (uint64_t)h->mix_rank);
+		r.wide = space_take(space, n, 5 * d);
 	} else {
-		r.a = room_take(room, n, d);
-		r.kk = room_take(room, n, d);
+		r.a = space_take(space, n, d);
+		r.kk = space_take(space, n, d);
 	}
 	return r;
 }
 
 void
-rwkv_room(struct room *r, const struct hparams *h, uint32_t il, uint64_t n)
+rwkv_space(struct space *r, const struct hparams *h, uint32_t il, uint64_t n)
 {
 	(void)lay_out(r, h, il, n);
 }
@@ -306,12 +306,12 @@ rwkv6(struct pico_ctx *c, uint32_t il, const float *in, float *out)
 {
 	const struct rwkv_weights *l = &c->m->layers[il].rwkv;
 	const struct hparams *h = &c->m->h;
-	struct room room = { .base = c->work };
+	struct space space = { .base = c->work };
 	struct mix s = { .c = c, .il = il, .in = in };
 	struct rwkv_rows *r = &s.rows;
 	size_t n = c->n_cols, d = h->n_embd;
 
-	*r = lay_out(&room, h, il, n);
+	*r = lay_out(&space, h, il, n);
 	pool_run(c->pool, d, SOME, shift, &s);
 	pool_run(c->pool, n, 1, mix_narrow, &s);
 	multiply_one(c, &l->w1, mixed(&s, 0), n, r->narrow);
@@ -444,13 +444,13 @@ rwkv7(struct pico_ctx *c, uint32_t il, const float *in, float *out)
 	static const enum k_fn tanh_fn = K_TANH, sigmoid_fn = K_SIGMOID;
 	const struct rwkv_weights *l = &c->m->layers[il].rwkv;
 	const struct hparams *h = &c->m->h;
-	struct room room = { .base = c->work };
+	struct space space = { .base = c->work };
 	struct mix s = { .c = c, .il = il, .in = in };
 	struct lerps by = { .s = &s, .n = h->gate_rank > 0 ? 6 : 5 };
 	struct rwkv_rows *r = &s.rows;
 	size_t n = c->n_cols, d = h->n_embd;
 
-	*r = lay_out(&room, h, il, n);
+	*r = lay_out(&space, h, il, n);
 	memcpy(by.by, l->lerp, sizeof by.by);
 	pool_run(c->pool, d, SOME, shift, &s);
 	pool_run(c->pool, n, 1, lerp_cols, &by);
@@ -495,12 +495,12 @@ rwkv_channel_mix(struct pico_ctx *c, uint32_t il, const float *in, float *out)
 	const struct rwkv_weights *l = &c->m->layers[il].rwkv;
 	const struct hparams *h = &c->m->h;
 	bool six = h->arch->mixer == RWKV6;
-	struct room room = { .base = c->work };
+	struct space space = { .base = c->work };
 	struct mix s = { .c = c, .il = il, .in = in, .channel = true };
 	struct lerps by = { .s = &s, .n = six ? 2 : 1 };
 	size_t n = c->n_cols, d = h->n_embd;
 
-	s.rows = lay_out(&room, h, il, n);
+	s.rows = lay_out(&space, h, il, n);
 	by.by[0] = l->lerp_k;
 	by.by[1] = l->lerp_r;
 	pool_run(c->pool, d, SOME, shift, &s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory limits as the kernel tells them, from made-up files. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,47 +56,65 @@ clear(void)
 int
 main(void)
 {
+	uint64_t limit;
+	char text[40];
+
 	if (mkdtemp(root) == NULL)
 		return 2;
-	ok(machine_memory(root) == UINT64_MAX, "nothing is known");
+	ok(machine_memory(root).left == UINT64_MAX, "nothing is known");
 	put("/proc/meminfo", "MemTotal: 9000 kB\nMemFree: 10 kB\n"
 	    "MemAvailable:    5000 kB\n");
-	ok(machine_memory(root) == 5000 * 1024, "what the machine has");
+	ok(machine_memory(root).left == 5000 * 1024, "what the machine has");
 
 	put("/proc/self/cgroup", "0::/a/b\n");
 	put("/sys/fs/cgroup/a/b/memory.max", "max\n");
 	put("/sys/fs/cgroup/a/b/memory.high", "max\n");
 	put("/sys/fs/cgroup/a/memory.max", "max\n");
-	ok(machine_memory(root) == 5000 * 1024, "v2: no limit");
+	ok(machine_memory(root).left == 5000 * 1024, "v2: no limit");
 	put("/sys/fs/cgroup/a/b/memory.max", "3000000\n");
-	ok(machine_memory(root) == 3000000, "v2: a limit");
+	ok(machine_memory(root).left == 3000000, "v2: a limit");
 	put("/sys/fs/cgroup/a/b/memory.high", "2500000\n");
-	ok(machine_memory(root) == 2500000, "v2: memory.high");
+	ok(machine_memory(root).left == 2500000, "v2: memory.high");
 	put("/sys/fs/cgroup/a/memory.max", "1000000\n");
-	ok(machine_memory(root) == 1000000, "v2: a limit further up");
+	ok(machine_memory(root).left == 1000000, "v2: a limit further up");
 	put("/sys/fs/cgroup/a/memory.current", "700000\n");
 	put("/sys/fs/cgroup/a/memory.stat", "anon 100\nfile 650000\n"
 	    "inactive_anon 50\nactive_anon 50\n"
 	    "inactive_file 400000\nactive_file 200000\n");
-	ok(machine_memory(root) == 900000, "v2: what others hold there");
+	ok(machine_memory(root).left == 900000, "v2: what others hold there");
 	put("/sys/fs/cgroup/a/memory.current", "5000000\n");
-	ok(machine_memory(root) == 0, "v2: nothing left");
+	ok(machine_memory(root).left == 0, "v2: nothing left");
 
 	clear();
 	put("/proc/self/cgroup", "4:cpu,memory:/x\n3:memory_other:/y\n"
 	    "0::/\n");
 	put("/sys/fs/cgroup/memory/memory.limit_in_bytes",
 	    "9223372036854771712\n");
-	ok(machine_memory(root) == 9223372036854771712u, "v1: no limit");
+	ok(machine_memory(root).left == 9223372036854771712u, "v1: no limit");
 	put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000000\n");
-	ok(machine_memory(root) == 2000000, "v1: a container's own mount");
+	ok(machine_memory(root).left == 2000000, "v1: a container's own mount");
 	clear();
 	put("/proc/self/cgroup", "4:memory:/x\n");
 	put("/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1000000\n");
 	put("/sys/fs/cgroup/memory/x/memory.usage_in_bytes", "300000\n");
 	put("/sys/fs/cgroup/memory/x/memory.stat", "active_file 1\n"
 	    "total_inactive_file 100000\ntotal_active_file 50000\n");
-	ok(machine_memory(root) == 850000, "v1: what others hold there");
+	ok(machine_memory(root).left == 850000, "v1: what others hold there");
+	ok(machine_limit(root, 820000) == 0, "v1: the limit will do");
+	limit = machine_limit(root, 100000000);
+	ok(limit > 0, "v1: a limit that would do");
+	(void)snprintf(text, sizeof text, "%" PRIu64 "\n", limit);
+	put("/sys/fs/cgroup/memory/x/memory.limit_in_bytes", text);
+	ok(machine_limit(root, 100000000) == 0, "v1: it does");
+	put("/sys/fs/cgroup/memory/x/memory.usage_in_bytes", "700000000\n");
+	limit = machine_limit(root, 100000000);
+	(void)snprintf(text, sizeof text, "%" PRIu64 "\n", limit);
+	put("/sys/fs/cgroup/memory/x/memory.limit_in_bytes", text);
+	ok(limit > 700000000 && machine_limit(root, 100000000) == 0,
+	    "v1: one that would do if others hold more than it is");
+	ok(machine_limit(root, UINT64_MAX) == 0, "no limit would do");
+	put("/proc/meminfo", "MemAvailable:    50 kB\n");
+	ok(machine_limit(root, 100000000) == 0, "it is not the group");
 	clear();
 	(void)rmdir(root);
 	printf("1..%d\n", n_tests);

@@ -448,7 +448,7 @@ mathematics(void)
 		{ "llama.rope.freq_base", 0 },
 		{ "llama.rope.freq_base", -10 },
 		{ "llama.attention.layer_norm_rms_epsilon", -1 },
-		{ "llama.expert_weights_scale", 2.5 },
+		{ "llama.expert_weights_scale", -2.5 },
 		{ "llama.rope.scaling.yarn_ext_factor", 0.5 },
 	};
 	struct variant v;
@@ -463,9 +463,12 @@ mathematics(void)
 	    "nan");
 	v = with_real("llama.rope.freq_base", (double)INFINITY);
 	refuses("an infinite base", &v, "llama.rope.freq_base", "inf");
-	v = with_text("llama.rope.scaling.type", "longrope");
+	v = with_text("llama.rope.scaling.type", "dynamic");
 	refuses("a scaling that is not known", &v, "llama.rope.scaling.type",
-	    "longrope");
+	    "dynamic");
+	v = with_text("llama.rope.scaling.type", "longrope");
+	refuses("a scaling without its factors", &v,
+	    "rope_factors_short.weight", "missing");
 	v = with_text("llama.rope.scaling.type", "none");
 	takes("no scaling, said", &v, true);
 	v = with_real("llama.attention.scale", 0.5);
