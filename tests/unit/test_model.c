@@ -471,6 +471,8 @@ mathematics(void)
 	    "rope_factors_short.weight", "missing");
 	v = with_text("llama.rope.scaling.type", "none");
 	takes("no scaling, said", &v, true);
+	v = with_real("llama.attention.layer_norm_epsilon", 0.5);
+	takes("what another norm would need", &v, true);
 	v = with_real("llama.attention.scale", 0.5);
 	takes("the usual scale, said", &v, true);
 	v = with_real("llama.rope.freq_base", 10000);
