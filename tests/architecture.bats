@@ -36,14 +36,14 @@ agree() {
 	return $failed
 }
 
-# refused CASE NAME KEY=JSON ...: with these keys in a line that has the name.
+# refused CASE NAME CHANGE ...: in one line that has the name.
 refused() {
 	reference make $1 m.gguf "${@:3}"
 	run_split pico-forward -q -m m.gguf ids
 	expect_error 1 "$2"
 }
 
-# unchanged CASE KEY=JSON ...: these keys change nothing.
+# unchanged CASE CHANGE ...: these change nothing.
 unchanged() {
 	reference make $1 m.gguf
 	pico-forward -a -b -m m.gguf ids >out
@@ -251,6 +251,12 @@ unchanged() {
 		unchanged stablelm-12b stablelm.use_parallel_residual=$v
 		unchanged stablelm-qk-norm stablelm.use_parallel_residual=$v
 	done
+	# 0: what it would be without the key
+	unchanged qwen2moe-widths \
+	    qwen2moe.expert_shared_feed_forward_length=0 \
+	    qwen2moe.expert_feed_forward_length=0
+	unchanged llama-qkv llama.expert_feed_forward_length=0 \
+	    llama.expert_count=0
 	# of a norm that it does not have
 	unchanged internlm2 internlm2.attention.layer_norm_epsilon=0.5
 	unchanged bloom-3-heads bloom.attention.max_alibi_bias=8.0
@@ -278,10 +284,40 @@ unchanged() {
 	    gemma3.rope.dimension_count_swa=2
 	refused phi2-qkv 'phi2.rope.dimension_sections' \
 	    phi2.rope.dimension_sections='[2, 2, 0, 0]'
+	refused cohere2 'cohere2.attention.sliding_window_pattern' \
+	    cohere2.attention.sliding_window_pattern=0
 	refused olmoe 'olmoe.expert_shared_count' olmoe.expert_shared_count=1
 	refused granite-residual 'granite.final_logit_softcapping' \
 	    granite.final_logit_softcapping=30.0
 	refused mamba-tied 'mamba.wkv.head_size' mamba.wkv.head_size=8
 	refused starcoder 'starcoder.attention.causal' \
 	    starcoder.attention.causal=false
+}
+
+@test "architecture: tensors that are missing, or too many" {
+	refused phi2-qkv "'output.bias' is missing" output.bias=
+	refused qwen3-tied "'blk.1.attn_k_norm.weight' is missing" \
+	    blk.1.attn_k_norm.weight=
+	refused rwkv7 "'blk.1.time_mix_v0.weight' is missing" \
+	    blk.1.time_mix_v0.weight=
+	refused deepseek2-lite "'blk.0.attn_kv_a_norm.weight' is missing" \
+	    blk.0.attn_kv_a_norm.weight=
+	refused bloom-3-heads "'token_embd_norm.bias' is missing" \
+	    token_embd_norm.bias=
+	# of a pair, one
+	refused stablelm-qk-norm "'blk.0.attn_k_norm.weight' has no place" \
+	    blk.0.attn_q_norm.weight=
+	refused stablelm-qk-norm "'blk.0.attn_k_norm.weight' is missing" \
+	    blk.0.attn_k_norm.weight=
+	# a bias for the second time
+	refused llama-qkv "'blk.0.attn_q.bias' has no place" \
+	    blk.0.attn_q.bias='[48]'
+	refused gemma2-pattern-number "'blk.0.attn_q.bias' has no place" \
+	    blk.0.attn_q.bias='[32]'
+	refused mamba-tied "'blk.0.ffn_norm.weight' has no place" \
+	    blk.0.ffn_norm.weight='[32]'
+	refused olmo-clamp "'output_norm.weight' has no place" \
+	    output_norm.weight='[32]'
+	refused exaone-freqs "'rope_freqs.weight' has shape 5, needs 4" \
+	    rope_freqs.weight='[5]'
 }

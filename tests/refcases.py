@@ -3,8 +3,9 @@
 pass has to know. The numbers are odd (eps, bases, windows, scales), so that a
 default in place of what the file says shows in the logits.
 
-    CASES[name]() builds one; make(name, path) writes it, if wanted with other
-    keys: pairs of a name and JSON.
+    CASES[name]() builds one; make(name, path) writes it, if wanted with
+    changes: keys and their values, or tensors and their dimensions, in JSON;
+    without one where that is empty.
 """
 import json
 import math
@@ -258,11 +259,14 @@ def plain(name, arch, keys=None, **options):
     CASES[name] = lambda: transformer(arch, keys, **options)
 
 
-def make(name, path, keys=()):
+def make(name, path, changes=()):
     m = CASES[name]()
-    for k, v in keys:
+    for k, v in changes:
         m.keys.pop(k, None)
-        if v:
+        m.tensors.pop(k, None)
+        if v and k.endswith(('.weight', '.bias')):
+            m.vector(k, *json.loads(v))
+        elif v:
             m.keys[k] = json.loads(v)
     m.write(path)
 

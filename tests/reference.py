@@ -8,8 +8,8 @@ usage: reference.py logits MODEL [-c N] <ids >rows    one line of token ids in;
            difference to what `pico-forward -a` wrote; exit 1 if above TOL
        reference.py trust DIR             the largest difference to the answers
            for each model of a MANIFEST.tsv; exit 1 if one is above 1e-4
-       reference.py make CASE OUT.gguf [KEY=JSON ...]  a tiny random model
-           (refcases.py), with other values of its keys; "KEY=": without it
+       reference.py make CASE OUT.gguf [NAME=JSON ...]  a tiny random model
+           (refcases.py), with other keys or vectors; "NAME=": without it
        reference.py cases                 the names of all cases
 
 It is written from the formulas, one token at a time, a vector a list, a matrix

@@ -3,6 +3,7 @@
  * Hyperparameters: numbers from the metadata, with their defaults, and the keys
  * that would change the result if only we knew what to do with them.
  */
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -130,14 +131,14 @@ read_per_layer(struct reader *r, const char *suffix, uint32_t n_layer,
 	return 1;
 }
 
-/* A finite number, if the key is there. */
+/* A number that a float can hold, if the key is there. */
 static int
 read_real(struct reader *r, const char *suffix, double *out)
 {
 	double v;
 	int got = pico_gguf_real(r->g, full(r, suffix), &v, r->err);
 
-	if (got > 0 && !isfinite(v))
+	if (got > 0 && !(fabs(v) <= FLT_MAX))
 		return fail(r->err, "key '%s' holds %g", r->key, v);
 	if (got > 0)
 		*out = v;
@@ -167,6 +168,18 @@ read_float(struct reader *r, const char *suffix, float *out)
 		return fail(r->err, "key '%s' is %g, below 0", r->key, v);
 	*out = (float)v;
 	return 0;
+}
+
+/* A width; 0 leaves what it would be without the key. */
+static int
+read_width(struct reader *r, const char *suffix, uint32_t *out)
+{
+	uint32_t v = 0;
+	int got = read_u32(r, suffix, 0, 1 << 24, &v);
+
+	if (v > 0)
+		*out = v;
+	return got;
 }
 
 /* A factor, of which 0 means 1. */
@@ -308,7 +321,7 @@ read_pattern(struct reader *r, struct hparams *h)
 	}
 	if (kv != NULL) {
 		i = h->every;
-		if (read_u32(r, "attention.sliding_window_pattern", 0, 1 << 16,
+		if (read_u32(r, "attention.sliding_window_pattern", 1, 1 << 16,
 		    &i) < 0)
 			return -1;
 		if (h->every > 0)
@@ -555,7 +568,7 @@ read_experts(struct reader *r, struct hparams *h)
 	h->n_ff_expert = h->n_ff[0];
 	if (a->expert_share && h->n_expert > 0)
 		h->n_ff_expert /= h->n_expert_used;
-	if (read_u32(r, "expert_feed_forward_length", 1, 1 << 24,
+	if (read_width(r, "expert_feed_forward_length",
 	    &h->n_ff_expert) < 0 ||
 	    read_u32(r, "expert_gating_func", 0, 3, &gating) < 0 ||
 	    pico_gguf_bool(r->g, full(r, "expert_weights_norm"),
@@ -604,8 +617,7 @@ read_experts(struct reader *r, struct hparams *h)
 	case SHARED_WIDTH:
 		break;
 	}
-	if (read_u32(r, "expert_shared_feed_forward_length", 0, 1 << 24,
-	    &width) < 0)
+	if (read_width(r, "expert_shared_feed_forward_length", &width) < 0)
 		return -1;
 	h->n_ff_shared = width;
 	return 0;
