@@ -294,6 +294,14 @@ unchanged() {
 	    starcoder.attention.causal=false
 }
 
+@test "architecture: a width that nothing has costs no memory" {
+	reference make qwen3moe-gate-up m.gguf
+	pico-inspect --plan m.gguf >want
+	reference make qwen3moe-gate-up m.gguf \
+	    qwen3moe.feed_forward_length=16000000
+	pico-inspect --plan m.gguf | diff want -
+}
+
 @test "architecture: tensors that are missing, or too many" {
 	refused phi2-qkv "'output.bias' is missing" output.bias=
 	refused qwen3-tied "'blk.1.attn_k_norm.weight' is missing" \
