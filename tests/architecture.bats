@@ -289,6 +289,7 @@ unchanged() {
 	refused olmoe 'olmoe.expert_shared_count' olmoe.expert_shared_count=1
 	refused granite-residual 'granite.final_logit_softcapping' \
 	    granite.final_logit_softcapping=30.0
+	refused granite-residual 'granite.logit_scale' granite.logit_scale=1e-42
 	refused mamba-tied 'mamba.wkv.head_size' mamba.wkv.head_size=8
 	refused starcoder 'starcoder.attention.causal' \
 	    starcoder.attention.causal=false

@@ -458,8 +458,10 @@ read_scaling(struct reader *r, struct hparams *h, struct pico_str *type)
 	} else if (read_real(r, "rope.scale_linear", &factor) < 0) {
 		return -1;
 	}
-	if (factor < 0)
-		return fail(r->err, "key '%s' is %g, below 0", r->key, factor);
+	/* smaller ones make angles that mean nothing any more */
+	if (factor < 0 || (factor > 0 && factor < 1e-3))
+		return fail(r->err, "key '%s' is %g, neither 0 nor at least "
+		    "0.001", r->key, factor);
 	if (factor > 0 && !pico_str_is(*type, "none"))
 		rope->scale = 1 / factor;
 	h->yarn_fast = 32;
@@ -688,7 +690,7 @@ read_scales(struct reader *r, struct hparams *h)
 	    pico_gguf_find(r->g, full(r, "logit_scale")) != NULL)) {
 		if (need_real(r, "logit_scale", &ratio) < 0)
 			return -1;
-		if (!(ratio > 0))
+		if (!(ratio >= FLT_MIN))
 			return fail(r->err, "key '%s' is %g, not above 0",
 			    r->key, ratio);
 		scale = (float)ratio;
