@@ -92,6 +92,8 @@ key_str(const char *name, const char *v)
 	put_str(&keys, v);
 }
 
+static uint32_t tensor_type;	/* of 4 bytes; 0: F32 */
+
 /* n values that depend on the tensor's name only. */
 static void
 tensor3(const char *name, uint64_t a, uint64_t b, uint64_t c)
@@ -104,7 +106,7 @@ tensor3(const char *name, uint64_t a, uint64_t b, uint64_t c)
 	put_str(&tensors, name);
 	put_u32(&tensors, n_dims);
 	put(&tensors, dims, n_dims * sizeof *dims);
-	put_u32(&tensors, 0);		/* F32 */
+	put_u32(&tensors, tensor_type);
 	put_u64(&tensors, data.n);
 	for (i = 0; i < n; i++) {
 		r = r * 6364136223846793005u + 1442695040888963407u;
@@ -502,6 +504,14 @@ mathematics(void)
 
 /* ---- shapes ---- */
 
+static void
+add_integers(void)
+{
+	tensor_type = 26;	/* I32 */
+	tensor("output_norm.weight", EMBD, 0);
+	tensor_type = 0;
+}
+
 static uint32_t used_experts;
 
 static void
@@ -560,6 +570,10 @@ shapes(void)
 	used_experts = 0;
 	refuses("none of three experts", &v, "llama.expert_used_count",
 	    "0 of 3");
+	v = (struct variant){
+		.without = "output_norm.weight", .add = add_integers
+	};
+	refuses("a norm of integers", &v, "output_norm.weight", "I32");
 	v = (struct variant){ .add = add_stranger };
 	refuses("a tensor of unknown meaning", &v, "blk.0.attn_sinks.weight",
 	    "");
