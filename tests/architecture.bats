@@ -36,6 +36,21 @@ agree() {
 	return $failed
 }
 
+# refused CASE NAME CHANGE ...: in one line that has the name.
+refused() {
+	reference make $1 m.gguf "${@:3}"
+	run_split pico-forward -q -m m.gguf ids
+	expect_error 1 "$2"
+}
+
+# unchanged CASE CHANGE ...: these change nothing.
+unchanged() {
+	reference make $1 m.gguf
+	pico-forward -a -b -m m.gguf ids >out
+	reference make $1 m.gguf "${@:2}"
+	pico-forward -a -b -m m.gguf ids | cmp out -
+}
+
 @test "architecture: the reference has the right answers" {
 	reference trust "$DATA/arch"
 	[ -z "$SHARED" ] || reference trust "$SHARED/conformance/arch"
@@ -119,7 +134,7 @@ agree() {
 }
 
 @test "architecture: olmo2" {
-	agree olmo2-window olmo2-kv
+	agree olmo2-window olmo2-two-bases olmo2-kv
 }
 
 @test "architecture: phi2" {
@@ -127,7 +142,7 @@ agree() {
 }
 
 @test "architecture: phi3" {
-	agree phi3-split phi3-partial phi3-window
+	agree phi3-split phi3-partial phi3-untyped phi3-window
 }
 
 @test "architecture: gemma" {
@@ -219,4 +234,99 @@ agree() {
 
 @test "architecture: rwkv7" {
 	agree rwkv7 rwkv7-no-first-v
+}
+
+# ---- keys ----
+
+@test "architecture: ALiBi has as many heads in every layer" {
+	refused mpt "'mpt.attention.head_count' differs between layers" \
+	    mpt.attention.head_count='[4, 2]' \
+	    mpt.attention.head_count_kv='[4, 2]' \
+	    mpt.attention.key_length=8 mpt.attention.value_length=8
+}
+
+@test "architecture: keys of what is done anyway" {
+	# StableLM's converter writes true for every model
+	for v in true false; do
+		unchanged stablelm-12b stablelm.use_parallel_residual=$v
+		unchanged stablelm-qk-norm stablelm.use_parallel_residual=$v
+	done
+	# 0: what it would be without the key
+	unchanged qwen2moe-widths \
+	    qwen2moe.expert_shared_feed_forward_length=0 \
+	    qwen2moe.expert_feed_forward_length=0
+	unchanged llama-qkv llama.expert_feed_forward_length=0 \
+	    llama.expert_count=0
+	# of a norm that it does not have
+	unchanged internlm2 internlm2.attention.layer_norm_epsilon=0.5
+	unchanged bloom-3-heads bloom.attention.max_alibi_bias=8.0
+	unchanged baichuan-13b baichuan.attention.max_alibi_bias=8.0
+	# 27B: by the width of the model
+	unchanged gemma3-62l gemma3.attention.scale=0.25
+	unchanged gemma3-no-window gemma3.attention.scale=0.0
+	unchanged cohere2 cohere2.rope.freq_base_swa=700.0 \
+	    cohere2.attention.key_length_swa=8 \
+	    cohere2.rope.dimension_count_swa=8
+}
+
+@test "architecture: keys of what is not done" {
+	refused falcon-40b "'falcon.attention.max_alibi_bias' is 8: not implemented" \
+	    falcon.attention.max_alibi_bias=8.0
+	refused bloom-3-heads 'max_alibi_bias' \
+	    bloom.attention.max_alibi_bias=6.0
+	refused qwen3-tied "'qwen3.attention.scale' is 0.5" \
+	    qwen3.attention.scale=0.5
+	refused gpt-oss-pattern "'gpt-oss.rope.freq_base_swa' is 900" \
+	    gpt-oss.rope.freq_base_swa=900.0
+	refused cohere2 'cohere2.attention.key_length_swa' \
+	    cohere2.attention.key_length_swa=4
+	refused gemma3-62l 'gemma3.rope.dimension_count_swa' \
+	    gemma3.rope.dimension_count_swa=2
+	refused phi2-qkv 'phi2.rope.dimension_sections' \
+	    phi2.rope.dimension_sections='[2, 2, 0, 0]'
+	refused cohere2 'cohere2.attention.sliding_window_pattern' \
+	    cohere2.attention.sliding_window_pattern=0
+	refused olmoe 'olmoe.expert_shared_count' olmoe.expert_shared_count=1
+	refused granite-residual 'granite.final_logit_softcapping' \
+	    granite.final_logit_softcapping=30.0
+	refused granite-residual 'granite.logit_scale' granite.logit_scale=1e-42
+	refused mamba-tied 'mamba.wkv.head_size' mamba.wkv.head_size=8
+	refused starcoder 'starcoder.attention.causal' \
+	    starcoder.attention.causal=false
+}
+
+@test "architecture: a width that nothing has costs no memory" {
+	reference make qwen3moe-gate-up m.gguf
+	pico-inspect --plan m.gguf >want
+	reference make qwen3moe-gate-up m.gguf \
+	    qwen3moe.feed_forward_length=16000000
+	pico-inspect --plan m.gguf | diff want -
+}
+
+@test "architecture: tensors that are missing, or too many" {
+	refused phi2-qkv "'output.bias' is missing" output.bias=
+	refused qwen3-tied "'blk.1.attn_k_norm.weight' is missing" \
+	    blk.1.attn_k_norm.weight=
+	refused rwkv7 "'blk.1.time_mix_v0.weight' is missing" \
+	    blk.1.time_mix_v0.weight=
+	refused deepseek2-lite "'blk.0.attn_kv_a_norm.weight' is missing" \
+	    blk.0.attn_kv_a_norm.weight=
+	refused bloom-3-heads "'token_embd_norm.bias' is missing" \
+	    token_embd_norm.bias=
+	# of a pair, one
+	refused stablelm-qk-norm "'blk.0.attn_k_norm.weight' has no place" \
+	    blk.0.attn_q_norm.weight=
+	refused stablelm-qk-norm "'blk.0.attn_k_norm.weight' is missing" \
+	    blk.0.attn_k_norm.weight=
+	# a bias for the second time
+	refused llama-qkv "'blk.0.attn_q.bias' has no place" \
+	    blk.0.attn_q.bias='[48]'
+	refused gemma2-pattern-number "'blk.0.attn_q.bias' has no place" \
+	    blk.0.attn_q.bias='[32]'
+	refused mamba-tied "'blk.0.ffn_norm.weight' has no place" \
+	    blk.0.ffn_norm.weight='[32]'
+	refused olmo-clamp "'output_norm.weight' has no place" \
+	    output_norm.weight='[32]'
+	refused exaone-freqs "'rope_freqs.weight' has shape 5, needs 4" \
+	    rope_freqs.weight='[5]'
 }

@@ -3,8 +3,11 @@
 pass has to know. The numbers are odd (eps, bases, windows, scales), so that a
 default in place of what the file says shows in the logits.
 
-    CASES[name]() builds one; make(name, path) writes it.
+    CASES[name]() builds one; make(name, path) writes it, if wanted with
+    changes: keys and their values, or tensors and their dimensions, in JSON;
+    without one where that is empty.
 """
+import json
 import math
 import random
 import struct
@@ -256,8 +259,16 @@ def plain(name, arch, keys=None, **options):
     CASES[name] = lambda: transformer(arch, keys, **options)
 
 
-def make(name, path):
-    CASES[name]().write(path)
+def make(name, path, changes=()):
+    m = CASES[name]()
+    for k, v in changes:
+        m.keys.pop(k, None)
+        m.tensors.pop(k, None)
+        if v and k.endswith(('.weight', '.bias')):
+            m.vector(k, *json.loads(v))
+        elif v:
+            m.keys[k] = json.loads(v)
+    m.write(path)
 
 
 # ---- llama and what is almost llama ----
@@ -386,6 +397,9 @@ plain('olmoe-late', 'olmoe', dict(
     qk='row', experts={})
 plain('olmo2-window', 'olmo2', dict(YARN, attention__sliding_window=6), L=5,
       norms=POST, qk='row')
+plain('olmo2-two-bases', 'olmo2', dict(
+    BASE, attention__sliding_window=6, rope__freq_base_swa=40.0), L=5,
+    norms=POST, qk='row')
 plain('olmo2-kv', 'olmo2', BASE, norms=POST, qk='row', K=1)
 
 
@@ -406,6 +420,13 @@ def _():        # 6 of 8 numbers are rotated
     return long_tables(transformer('phi3', {
         **LONG, 'rope__scaling__original_context_length': 64,
         'rope__dimension_count': 6}, ffn='fused', qkv='fused'), 6)
+
+
+@case('phi3-untyped')
+def _():        # most files have the tables and no type
+    keys = {**LONG, 'rope__scaling__original_context_length': 64}
+    del keys['rope__scaling__type']
+    return long_tables(transformer('phi3', keys, ffn='fused', qkv='fused'), 8)
 
 
 plain('phi3-window', 'phi3', dict(BASE, attention__sliding_window=5),

@@ -8,7 +8,8 @@ usage: reference.py logits MODEL [-c N] <ids >rows    one line of token ids in;
            difference to what `pico-forward -a` wrote; exit 1 if above TOL
        reference.py trust DIR             the largest difference to the answers
            for each model of a MANIFEST.tsv; exit 1 if one is above 1e-4
-       reference.py make CASE OUT.gguf    a tiny random model (refcases.py)
+       reference.py make CASE OUT.gguf [NAME=JSON ...]  a tiny random model
+           (refcases.py), with other keys or vectors; "NAME=": without it
        reference.py cases                 the names of all cases
 
 It is written from the formulas, one token at a time, a vector a list, a matrix
@@ -453,11 +454,10 @@ class Model:
         plain = rope_speeds(r, base)
         self.rope = Rope(*self.scaled_speeds(plain, r, base), kind)
         self.rope_window = self.rope
-        if self.name == 'gemma3':
-            base = self.key('rope.freq_base_swa', 10000.0)
+        if self.name in ('gemma3', 'olmo2'):
+            base = self.key('rope.freq_base_swa',
+                            10000.0 if self.name == 'gemma3' else base)
             self.rope_window = Rope(rope_speeds(r, base), 1, kind)
-        if self.name == 'olmo2':
-            self.rope_window = Rope(plain, 1, kind)
 
     def scaled_speeds(self, speeds, r, base):
         kind = self.key('rope.scaling.type', 'linear')
@@ -974,9 +974,9 @@ def main(args):
         import refcases
         print('\n'.join(refcases.CASES))
         return 0
-    if len(args) == 3 and args[0] == 'make':
+    if len(args) >= 3 and args[0] == 'make':
         import refcases
-        refcases.make(args[1], args[2])
+        refcases.make(args[1], args[2], [a.split('=', 1) for a in args[3:]])
         return 0
     if len(args) == 2 and args[0] == 'trust':
         return trust(args[1])

@@ -27,10 +27,10 @@ lay_out(struct space *r, uint64_t n, uint64_t width)
 void
 feed_space(struct space *r, const struct hparams *h, uint32_t il, uint64_t n)
 {
-	uint64_t width = h->n_ff[il];
+	/* layers with experts may have a number here that nothing is wide */
+	uint64_t width = il < h->n_dense || h->n_expert == 0 ? h->n_ff[il] :
+	    MAX(h->n_ff_expert, h->n_ff_shared);
 
-	if (h->n_expert > 0)
-		width = MAX(MAX(width, h->n_ff_expert), h->n_ff_shared);
 	(void)lay_out(r, MAX(n, h->n_expert_used), width);
 }
 

@@ -3,6 +3,7 @@
  * Hyperparameters: numbers from the metadata, with their defaults, and the keys
  * that would change the result if only we knew what to do with them.
  */
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +22,6 @@ static const struct {
 	{ "attn_logit_softcapping", { 0, 0 } },
 	{ "final_logit_softcapping", { 0, 0 } },
 	{ "attention.clamp_kqv", { 0, 0 } },
-	{ "attention.max_alibi_bias", { 0, 0 } },
 	{ "attention.causal", { 1, 1 } },
 	{ "attention.temperature_scale", { 0, 0 } },
 	{ "attention.sliding_window", { 0, 0 } },
@@ -29,7 +29,6 @@ static const struct {
 	{ "attention.kv_lora_rank", { 0, 0 } },
 	{ "attention.key_length_mla", { 0, 0 } },
 	{ "attention.value_length_mla", { 0, 0 } },
-	{ "attention.layer_norm_epsilon", { 0, 0 } },
 	{ "logit_scale", { 0, 1 } },
 	{ "residual_scale", { 0, 1 } },
 	{ "embedding_scale", { 0, 1 } },
@@ -132,14 +131,14 @@ read_per_layer(struct reader *r, const char *suffix, uint32_t n_layer,
 	return 1;
 }
 
-/* A finite number, if the key is there. */
+/* A number that a float can hold, if the key is there. */
 static int
 read_real(struct reader *r, const char *suffix, double *out)
 {
 	double v;
 	int got = pico_gguf_real(r->g, full(r, suffix), &v, r->err);
 
-	if (got > 0 && !isfinite(v))
+	if (got > 0 && !(fabs(v) <= FLT_MAX))
 		return fail(r->err, "key '%s' holds %g", r->key, v);
 	if (got > 0)
 		*out = v;
@@ -171,6 +170,18 @@ read_float(struct reader *r, const char *suffix, float *out)
 	return 0;
 }
 
+/* A width; 0 leaves what it would be without the key. */
+static int
+read_width(struct reader *r, const char *suffix, uint32_t *out)
+{
+	uint32_t v = 0;
+	int got = read_u32(r, suffix, 0, 1 << 24, &v);
+
+	if (v > 0)
+		*out = v;
+	return got;
+}
+
 /* A factor, of which 0 means 1. */
 static int
 read_factor(struct reader *r, const char *suffix, float *out)
@@ -189,43 +200,51 @@ has(const struct hparams *h, uint32_t key)
 	return (h->arch->keys & key) != 0;
 }
 
+/* A key that nobody asked for: it must say a, or b. */
+static int
+must_be(struct reader *r, const struct hparams *h, const char *suffix,
+    double a, double b)
+{
+	const struct pico_kv *kv = pico_gguf_find(r->g, full(r, suffix));
+	double v;
+
+	if (kv == NULL)
+		return 0;
+	if (kv->type == PICO_KV_STR || kv->type == PICO_KV_ARR)
+		return fail(r->err, "key '%s' is not understood for "
+		    "architecture '%s'", r->key, h->arch->name);
+	v = pico_kv_real_at(kv, 0);
+	if (!(fabs(v - a) <= 1e-4 * fabs(a)) && v != b)
+		return fail(r->err, "key '%s' is %g: not implemented for "
+		    "architecture '%s'", r->key, v, h->arch->name);
+	return 0;
+}
+
 static int
 refuse_unknown(struct reader *r, struct hparams *h)
 {
-	const struct pico_kv *kv;
 	size_t i;
-	double v;
 
-	for (i = 0; i < COUNT(meaningful); i++) {
-		if (r->asked[i])
-			continue;
-		kv = pico_gguf_find(r->g, full(r, meaningful[i].suffix));
-		if (kv == NULL)
-			continue;
-		if (kv->type == PICO_KV_STR || kv->type == PICO_KV_ARR)
-			return fail(r->err, "key '%s' is not understood for "
-			    "this architecture", r->key);
-		v = pico_kv_real_at(kv, 0);
-		if (v != meaningful[i].neutral[0] &&
-		    v != meaningful[i].neutral[1])
-			return fail(r->err, "key '%s' is %g: not implemented "
-			    "for architecture '%s'", r->key, v, h->arch->name);
-	}
+	for (i = 0; i < COUNT(meaningful); i++)
+		if (!r->asked[i] && must_be(r, h, meaningful[i].suffix,
+		    meaningful[i].neutral[0], meaningful[i].neutral[1]) < 0)
+			return -1;
 	if (pico_gguf_find(r->g, full(r, "rope.dimension_sections")) != NULL ||
 	    (h->arch->window_key == NEVER && pico_gguf_find(r->g, full(r,
 	    "attention.sliding_window_pattern")) != NULL))
 		return fail(r->err, "key '%s' is not implemented for "
 		    "architecture '%s'", r->key, h->arch->name);
-	/* the score's factor is 1/sqrt(head size), whatever the key says */
-	v = 0;
-	if (has(h, KEY_ATTN_SCALE))
-		return 0;
-	if (read_real(r, "attention.scale", &v) < 0)
-		return -1;
-	if (v != 0 && h->head_k > 0 && fabs(v * sqrt(h->head_k) - 1) > 1e-4)
-		return fail(r->err, "key '%s' is %g: not implemented for "
-		    "architecture '%s'", r->key, v, h->arch->name);
-	return 0;
+	/* what is done without asking */
+	return (!has(h, KEY_ATTN_SCALE) &&
+	    must_be(r, h, "attention.scale", h->attn_scale, 0) < 0) ||
+	    (!has(h, KEY_ALIBI) &&
+	    must_be(r, h, "attention.max_alibi_bias", h->alibi, 0) < 0) ||
+	    (!h->arch->local_plain && must_be(r, h, "rope.freq_base_swa",
+	    h->rope_of[0].base, 0) < 0) ||
+	    must_be(r, h, "rope.dimension_count_swa", h->n_rot, 0) < 0 ||
+	    must_be(r, h, "attention.key_length_swa", h->head_k, 0) < 0 ||
+	    must_be(r, h, "attention.value_length_swa", h->head_v, 0) < 0 ?
+	    -1 : 0;
 }
 
 /* ---- attention ---- */
@@ -302,7 +321,7 @@ read_pattern(struct reader *r, struct hparams *h)
 	}
 	if (kv != NULL) {
 		i = h->every;
-		if (read_u32(r, "attention.sliding_window_pattern", 0, 1 << 16,
+		if (read_u32(r, "attention.sliding_window_pattern", 1, 1 << 16,
 		    &i) < 0)
 			return -1;
 		if (h->every > 0)
@@ -424,6 +443,10 @@ read_scaling(struct reader *r, struct hparams *h, struct pico_str *type)
 		return -1;
 	rope->yarn = pico_str_is(*type, "yarn");
 	h->longrope = pico_str_is(*type, "longrope");
+	/* Phi-3's converters write the tables and no type */
+	if (pico_gguf_find(r->g, r->key) == NULL)
+		h->longrope = pico_gguf_find_tensor(r->g,
+		    "rope_factors_long.weight") != NULL;
 	if (!rope->yarn && !h->longrope && !pico_str_is(*type, "linear") &&
 	    !pico_str_is(*type, "none"))
 		return fail(r->err, "key '%s' is '%s': not implemented for "
@@ -435,8 +458,10 @@ read_scaling(struct reader *r, struct hparams *h, struct pico_str *type)
 	} else if (read_real(r, "rope.scale_linear", &factor) < 0) {
 		return -1;
 	}
-	if (factor < 0)
-		return fail(r->err, "key '%s' is %g, below 0", r->key, factor);
+	/* smaller ones make angles that mean nothing any more */
+	if (factor < 0 || (factor > 0 && factor < 1e-3))
+		return fail(r->err, "key '%s' is %g, neither 0 nor at least "
+		    "0.001", r->key, factor);
 	if (factor > 0 && !pico_str_is(*type, "none"))
 		rope->scale = 1 / factor;
 	h->yarn_fast = 32;
@@ -504,7 +529,7 @@ read_rope(struct reader *r, struct hparams *h)
 	};
 	if (h->arch->local_base != 0)
 		rope[1].base = h->arch->local_base;
-	if (h->arch->local_base != 0 &&
+	if (h->arch->local_plain &&
 	    read_base(r, "rope.freq_base_swa", &rope[1].base) < 0)
 		return -1;
 	return read_scaling(r, h, &type);
@@ -545,7 +570,7 @@ read_experts(struct reader *r, struct hparams *h)
 	h->n_ff_expert = h->n_ff[0];
 	if (a->expert_share && h->n_expert > 0)
 		h->n_ff_expert /= h->n_expert_used;
-	if (read_u32(r, "expert_feed_forward_length", 1, 1 << 24,
+	if (read_width(r, "expert_feed_forward_length",
 	    &h->n_ff_expert) < 0 ||
 	    read_u32(r, "expert_gating_func", 0, 3, &gating) < 0 ||
 	    pico_gguf_bool(r->g, full(r, "expert_weights_norm"),
@@ -594,8 +619,7 @@ read_experts(struct reader *r, struct hparams *h)
 	case SHARED_WIDTH:
 		break;
 	}
-	if (read_u32(r, "expert_shared_feed_forward_length", 0, 1 << 24,
-	    &width) < 0)
+	if (read_width(r, "expert_shared_feed_forward_length", &width) < 0)
 		return -1;
 	h->n_ff_shared = width;
 	return 0;
@@ -651,6 +675,7 @@ read_scales(struct reader *r, struct hparams *h)
 {
 	bool known = h->logit_scale != 1;	/* by the architecture */
 	float scale = h->logit_scale;
+	uint32_t il;
 	double ratio;
 
 	if (h->arch->embd_sqrt)
@@ -665,7 +690,7 @@ read_scales(struct reader *r, struct hparams *h)
 	    pico_gguf_find(r->g, full(r, "logit_scale")) != NULL)) {
 		if (need_real(r, "logit_scale", &ratio) < 0)
 			return -1;
-		if (!(ratio > 0))
+		if (!(ratio >= FLT_MIN))
 			return fail(r->err, "key '%s' is %g, not above 0",
 			    r->key, ratio);
 		scale = (float)ratio;
@@ -685,6 +710,12 @@ read_scales(struct reader *r, struct hparams *h)
 	if (has(h, KEY_ALIBI) &&
 	    read_float(r, "attention.max_alibi_bias", &h->alibi) < 0)
 		return -1;
+	/* the slopes are those of one number of heads */
+	for (il = 0; h->alibi > 0 && il < h->n_layer; il++)
+		if (h->n_head[il] != h->n_head[0])
+			return fail(r->err, "key '%s' differs between layers: "
+			    "not implemented for architecture '%s'",
+			    full(r, "attention.head_count"), h->arch->name);
 	if (has(h, KEY_TEMPERATURE) &&
 	    read_float(r, "attention.temperature_scale", &h->temperature) < 0)
 		return -1;
@@ -716,6 +747,9 @@ read_norms(struct reader *r, struct hparams *h)
 		return fail(r->err, "key '%s' is %g, below 0", r->key, eps);
 	h->eps = (float)eps;
 	h->parallel = h->arch->shape >= SHAPE_ONE_NORM;
+	/* where the norms of a layer tell, converters write this unseen */
+	if (h->arch->ffn_norm == MAY)
+		(void)full(r, "use_parallel_residual");
 	if (has(h, KEY_PARALLEL)) {
 		int got = pico_gguf_bool(r->g, full(r,
 		    "use_parallel_residual"), &h->parallel, r->err);

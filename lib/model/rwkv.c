@@ -221,6 +221,37 @@ norm_heads(const struct mix *s, float *out)
 	s->c->k->add(out, ln->b, d);
 }
 
+/* ---- low-rank pairs ---- */
+
+static const enum k_fn tanh_fn = K_TANH, sigmoid_fn = K_SIGMOID;
+
+struct low_rank {
+	struct mix *s;
+	enum k_fn fn;
+};
+
+static void
+apply_rank(void *data, size_t lo, size_t hi)
+{
+	struct low_rank *l = data;
+
+	l->s->c->k->apply(l->fn, l->s->rows.rank + lo, hi - lo);
+}
+
+/* y = b f(a x), where f is none, tanh or a sigmoid. */
+static void
+low_rank(struct mix *s, const struct weight *a, const struct weight *b,
+    const enum k_fn *fn, const float *x, float *y)
+{
+	size_t n = s->c->n_cols;
+
+	multiply_one(s->c, a, x, n, s->rows.rank);
+	if (fn != NULL)
+		pool_run(s->c->pool, n * a->n_out, SOME, apply_rank,
+		    &(struct low_rank){ s, *fn });
+	multiply_one(s->c, b, s->rows.rank, n, y);
+}
+
 /* ---- RWKV-6 ---- */
 
 static void
@@ -241,14 +272,6 @@ tanh_values(void *data, size_t lo, size_t hi)
 	struct mix *s = data;
 
 	s->c->k->apply(K_TANH, s->rows.narrow + lo, hi - lo);
-}
-
-static void
-tanh_rank(void *data, size_t lo, size_t hi)
-{
-	struct mix *s = data;
-
-	s->c->k->apply(K_TANH, s->rows.rank + lo, hi - lo);
 }
 
 /* The mixes for w, k, v, r, g, each column by its own factors. */
@@ -318,9 +341,7 @@ rwkv6(struct pico_ctx *c, uint32_t il, const float *in, float *out)
 	pool_run(c->pool, n * 5 * h->mix_rank, SOME, tanh_values, &s);
 	multiply_one(c, &l->w2, r->narrow, n, r->wide);
 	pool_run(c->pool, n, 1, mix_wide, &s);
-	multiply_one(c, &l->decay_w1, mixed(&s, 0), n, r->rank);
-	pool_run(c->pool, n * h->decay_rank, SOME, tanh_rank, &s);
-	multiply_one(c, &l->decay_w2, r->rank, n, r->w);
+	low_rank(&s, &l->decay_w1, &l->decay_w2, &tanh_fn, mixed(&s, 0), r->w);
 	multiply_one(c, &l->r, mixed(&s, 3), n, r->r);
 	multiply_one(c, &l->k, mixed(&s, 1), n, r->k);
 	multiply_one(c, &l->v, mixed(&s, 2), n, r->v);
@@ -332,36 +353,6 @@ rwkv6(struct pico_ctx *c, uint32_t il, const float *in, float *out)
 }
 
 /* ---- RWKV-7 ---- */
-
-/* A low-rank pair: y = b f(a x), where f is none, tanh or a sigmoid. */
-struct low_rank {
-	struct mix *s;
-	size_t n;
-	enum k_fn fn;
-};
-
-static void
-apply_rank(void *data, size_t lo, size_t hi)
-{
-	struct low_rank *l = data;
-
-	l->s->c->k->apply(l->fn, l->s->rows.rank + lo, hi - lo);
-}
-
-static void
-low_rank(struct mix *s, const struct weight *a, const struct weight *b,
-    const enum k_fn *fn, const float *x, float *y)
-{
-	struct low_rank l = { .s = s, .n = a->n_out };
-	size_t n = s->c->n_cols;
-
-	multiply_one(s->c, a, x, n, s->rows.rank);
-	if (fn != NULL) {
-		l.fn = *fn;
-		pool_run(s->c->pool, n * l.n, SOME, apply_rank, &l);
-	}
-	multiply_one(s->c, b, s->rows.rank, n, y);
-}
 
 /* x = sigmoid(x + bias) */
 static void
@@ -441,7 +432,6 @@ finish7(void *data, size_t lo, size_t hi)
 void
 rwkv7(struct pico_ctx *c, uint32_t il, const float *in, float *out)
 {
-	static const enum k_fn tanh_fn = K_TANH, sigmoid_fn = K_SIGMOID;
 	const struct rwkv_weights *l = &c->m->layers[il].rwkv;
 	const struct hparams *h = &c->m->h;
 	struct space space = { .base = c->work };

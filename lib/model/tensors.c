@@ -89,6 +89,18 @@ count(struct finder *f, uint64_t bytes, uint64_t step)
 	f->m->step_bytes += step;
 }
 
+/* Integers are not weights, though they are numbers. */
+static int
+check_type(struct finder *f, const struct pico_tensor *t)
+{
+	const struct pico_type *type = pico_type(t->type);
+
+	if (type->name[0] != 'I' || type->block != 1)	/* I8 to I64 */
+		return 0;
+	return fail(f->err, "tensor '%s' has type %s, which is not one for "
+	    "weights", show_str(t->name), type->name);
+}
+
 int
 find_vector(struct finder *f, const char *what, const char *suffix,
     struct dims dims, enum need need, const float **out)
@@ -103,7 +115,7 @@ find_vector(struct finder *f, const char *what, const char *suffix,
 	t = need == NEVER ? NULL : take(f, what, suffix);
 	if (t == NULL)
 		return need == MUST ? find_missing(f, what, suffix) : 0;
-	if (check_shape(f, t, dims) < 0)
+	if (check_shape(f, t, dims) < 0 || check_type(f, t) < 0)
 		return -1;
 	for (i = 0; i < 4; i++)
 		n *= t->dims[i];
@@ -136,9 +148,8 @@ view(struct finder *f, const struct pico_tensor *t, uint64_t row, uint32_t n_in,
 	const struct pico_type *type = pico_type(t->type);
 	struct pico_model *m = f->m;
 
-	if (type->name[0] == 'I' && type->block == 1)	/* I8 to I64 */
-		return fail(f->err, "tensor '%s' has type %s, which is not "
-		    "one for weights", show_str(t->name), type->name);
+	if (check_type(f, t) < 0)
+		return -1;
 	w->type = t->type;
 	w->n_in = n_in;
 	w->n_out = n_out;

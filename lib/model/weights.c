@@ -71,13 +71,12 @@ find_qkv(struct finder *f, struct attention_weights *l)
 		if (got == 0 && find_matrix(f, part[i], h->n_embd, n_out[i],
 		    MUST, w[i]) < 0)
 			return -1;
-		if (find_vector(f, part[i], "bias", DIMS(n_out[i]),
-		    bias != NULL ? MAY : need, &w[i]->bias) < 0)
-			return -1;
 		if (bias != NULL) {
-			if (w[i]->bias == NULL)
-				w[i]->bias = bias;
+			w[i]->bias = bias;
 			bias += n_out[i];
+		} else if (find_vector(f, part[i], "bias", DIMS(n_out[i]),
+		    need, &w[i]->bias) < 0) {
+			return -1;
 		}
 	}
 	return 0;
@@ -117,8 +116,7 @@ find_qk_norms(struct finder *f, struct attention_weights *l)
 	if (find_norm(f, "attn_q_norm", q, rows_q, need, bias,
 	    &l->q_norm) < 0)
 		return -1;
-	if (l->q_norm.on)
-		need = MUST;
+	need = l->q_norm.on ? MUST : NEVER;
 	return find_norm(f, "attn_k_norm", k, rows_k, need, bias,
 	    &l->k_norm) < 0 ? -1 : 0;
 }

@@ -92,6 +92,8 @@ key_str(const char *name, const char *v)
 	put_str(&keys, v);
 }
 
+static uint32_t tensor_type;	/* of 4 bytes; 0: F32 */
+
 /* n values that depend on the tensor's name only. */
 static void
 tensor3(const char *name, uint64_t a, uint64_t b, uint64_t c)
@@ -104,7 +106,7 @@ tensor3(const char *name, uint64_t a, uint64_t b, uint64_t c)
 	put_str(&tensors, name);
 	put_u32(&tensors, n_dims);
 	put(&tensors, dims, n_dims * sizeof *dims);
-	put_u32(&tensors, 0);		/* F32 */
+	put_u32(&tensors, tensor_type);
 	put_u64(&tensors, data.n);
 	for (i = 0; i < n; i++) {
 		r = r * 6364136223846793005u + 1442695040888963407u;
@@ -447,6 +449,9 @@ mathematics(void)
 		{ "llama.attention.scale", 0.9 },
 		{ "llama.rope.freq_base", 0 },
 		{ "llama.rope.freq_base", -10 },
+		{ "llama.rope.freq_base", 1e300 },
+		{ "llama.rope.scaling.factor", -1 },
+		{ "llama.rope.scaling.factor", 1e-10 },
 		{ "llama.attention.layer_norm_rms_epsilon", -1 },
 		{ "llama.expert_weights_scale", -2.5 },
 		{ "llama.rope.scaling.yarn_ext_factor", 0.5 },
@@ -471,6 +476,8 @@ mathematics(void)
 	    "rope_factors_short.weight", "missing");
 	v = with_text("llama.rope.scaling.type", "none");
 	takes("no scaling, said", &v, true);
+	v = with_real("llama.attention.layer_norm_epsilon", 0.5);
+	takes("what another norm would need", &v, true);
 	v = with_real("llama.attention.scale", 0.5);
 	takes("the usual scale, said", &v, true);
 	v = with_real("llama.rope.freq_base", 10000);
@@ -496,6 +503,14 @@ mathematics(void)
 }
 
 /* ---- shapes ---- */
+
+static void
+add_integers(void)
+{
+	tensor_type = 26;	/* I32 */
+	tensor("output_norm.weight", EMBD, 0);
+	tensor_type = 0;
+}
 
 static uint32_t used_experts;
 
@@ -555,6 +570,10 @@ shapes(void)
 	used_experts = 0;
 	refuses("none of three experts", &v, "llama.expert_used_count",
 	    "0 of 3");
+	v = (struct variant){
+		.without = "output_norm.weight", .add = add_integers
+	};
+	refuses("a norm of integers", &v, "output_norm.weight", "I32");
 	v = (struct variant){ .add = add_stranger };
 	refuses("a tensor of unknown meaning", &v, "blk.0.attn_sinks.weight",
 	    "");
