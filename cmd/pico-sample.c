@@ -39,9 +39,10 @@ static struct pico_logits_in *in;
 static struct pico_sampler *sampler;
 static struct pico_chain chain;
 static struct pico_tokens_out out;
-static int32_t *prev;		/* the tokens of this sequence */
-static size_t n_prev, cap_prev;
-static uint64_t n_seq, n_tokens, n_rows;
+static struct pico_seq seq;	/* the sequence so far */
+static int32_t *prev;		/* its tokens */
+static size_t cap_prev;
+static uint64_t n_tokens, n_rows;
 static bool over;		/* its end-of-generation token was drawn */
 static bool line_ended;		/* nothing since the output line ended */
 
@@ -50,14 +51,14 @@ remember(int32_t id)
 {
 	int32_t *v;
 
-	if (n_prev == cap_prev) {
+	if (seq.n == cap_prev) {
 		cap_prev = cap_prev > 0 ? cap_prev * 2 : 1024;
 		v = realloc(prev, cap_prev * sizeof *v);
 		if (v == NULL)
 			cmd_fail("no memory for %zu tokens", cap_prev);
-		prev = v;
+		seq.ids = prev = v;
 	}
-	prev[n_prev++] = id;
+	prev[seq.n++] = id;
 }
 
 static bool
@@ -89,8 +90,7 @@ show_row(const float *logits)
 	const struct pico_cand *c;
 	int64_t n, i;
 
-	n = pico_sampler_run(sampler, &chain, logits, prev, n_prev, n_prev, &c,
-	    &err);
+	n = pico_sampler_run(sampler, &chain, logits, &seq, &c, &err);
 	if (n < 0)
 		cmd_die(&err);
 	for (i = 0; i < n; i++)
@@ -107,8 +107,7 @@ draw(const float *logits)
 	struct pico_err err = {0};
 	int32_t id;
 
-	if (pico_sampler_draw(sampler, &chain, logits, prev, n_prev, n_prev,
-	    pico_draw(sampling.seed, n_seq, n_prev), &id, &err) < 0)
+	if (pico_sampler_draw(sampler, &chain, logits, &seq, &id, &err) < 0)
 		cmd_die(&err);
 	over = is_eog(id);
 	if (!over || emit_eog) {
@@ -157,8 +156,8 @@ sample(void)
 		case PICO_SEQ_END:
 			if (!line_ended)
 				end_line((enum pico_reason)value);
-			n_seq++;
-			n_prev = 0;
+			seq.number++;
+			seq.n = 0;
 			over = line_ended = false;
 			break;
 		case PICO_EOF:
@@ -205,6 +204,7 @@ main(int argc, char **argv)
 		cmd_usage("options -b and --show exclude each other");
 	if (binary)
 		cmd_no_terminal("option -b: binary output");
+	seq.seed = sampling.seed;
 	pico_tokens_out_init(&out, STDOUT_FILENO, binary);
 	cmd_out = &out;
 	if (i == argc)
@@ -216,7 +216,7 @@ main(int argc, char **argv)
 	if (verbose)
 		(void)fprintf(stderr, "seed:\t%" PRIu64 "\nsequences:\t%" PRIu64
 		    "\nrows:\t%" PRIu64 "\ntokens:\t%" PRIu64 "\n",
-		    sampling.seed, n_seq, n_rows, n_tokens);
+		    sampling.seed, seq.number, n_rows, n_tokens);
 	free(prev);
 	free(sampling.bias);
 	return cmd_finish(0);

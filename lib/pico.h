@@ -772,24 +772,31 @@ struct pico_cand {
 struct pico_sampler;
 struct pico_sampler *pico_sampler_new(uint32_t n_vocab, struct pico_err *err);
 void pico_sampler_free(struct pico_sampler *s);
+/* A sequence, and the token of it that is to be drawn: what the choice depends
+   on besides the logits. */
+struct pico_seq {
+	const int32_t *ids;	/* the n tokens before it, oldest first */
+	size_t n;
+	uint64_t seed, number;	/* for pico_draw(), with n as position */
+};
 /*
- * Runs the chain over n_vocab logits, given the ids before (oldest first).
- * Returns the number of candidates left, sorted by logit, then id, with their
- * probabilities; *out is borrowed until the next call. Fails on NaN and when
- * no token is possible, naming the id and `pos`, and (PICO_USAGE) if a bias is
- * for an id outside the vocabulary. A logit of +infinity gets all the
- * probability; of several, the one with the lowest id.
+ * Runs the chain over n_vocab logits. Returns the number of candidates left,
+ * sorted by logit, then id, with their probabilities; *out is borrowed until the
+ * next call. Fails on NaN and when no token is possible, naming the id and the
+ * position n, and (PICO_USAGE) if a bias is for an id outside the vocabulary. A
+ * logit of +infinity gets all the probability; of several, the one with the
+ * lowest id.
  */
 int64_t pico_sampler_run(struct pico_sampler *s, const struct pico_chain *chain,
-    const float *logits, const int32_t *prev, size_t n_prev, uint64_t pos,
+    const float *logits, const struct pico_seq *seq,
     const struct pico_cand **out, struct pico_err *err);
 /*
- * The same, and then pico_choose() with u: puts the chosen id into *id. Sorts
- * only as far as the choice needs.
+ * The same, and then pico_choose() with the draw for this place: puts the
+ * chosen id into *id. Sorts only as far as the choice needs.
  */
 int pico_sampler_draw(struct pico_sampler *s, const struct pico_chain *chain,
-    const float *logits, const int32_t *prev, size_t n_prev, uint64_t pos,
-    double u, int32_t *id, struct pico_err *err);
+    const float *logits, struct pico_seq *seq, int32_t *id,
+    struct pico_err *err);
 /*
  * A uniform number in [0,1) with 53 bits that depends on these three numbers
  * only: counter-based, so batches and restarts draw alike. seq counts the

@@ -285,12 +285,11 @@ draw(struct pico_gen *g, struct slot *s, const float *logits,
     struct pico_err *err)
 {
 	struct pico_err why = {0};
-	uint64_t pos = s->ids.n;
+	struct pico_seq seq = { s->ids.v, s->ids.n, g->p->seed, s->number };
 	int32_t id;
 	int r;
 
-	if (pico_sampler_draw(g->sampler, &g->p->chain, logits, s->ids.v,
-	    s->ids.n, pos, pico_draw(g->p->seed, s->number, pos), &id,
+	if (pico_sampler_draw(g->sampler, &g->p->chain, logits, &seq, &id,
 	    &why) < 0)
 		return fail(err, "sequence %" PRIu64 ", %s", s->number + 1,
 		    why.msg);

@@ -14,9 +14,10 @@ sample(const float *row, uint32_t n)
 		{ .kind = PICO_S_MIN_P, .a = 0.05 },
 		{ .kind = PICO_S_TEMP, .a = 0.8 },
 	};
-	const struct pico_chain chain = { steps, sizeof steps / sizeof *steps,
-	    NULL, 0 };
+	const struct pico_chain chain = { .steps = steps,
+	    .n_steps = sizeof steps / sizeof *steps };
 	const int32_t prev[] = { 0, 0, (int32_t)(n - 1) };
+	struct pico_seq seq = { .ids = prev, .n = 3, .seed = n };
 	struct pico_err err = {0};
 	struct pico_sampler *s = pico_sampler_new(n, &err);
 	const struct pico_cand *c;
@@ -25,7 +26,7 @@ sample(const float *row, uint32_t n)
 	double sum = 0;
 
 	MUST(s != NULL);
-	got = pico_sampler_run(s, &chain, row, prev, 3, 3, &c, &err);
+	got = pico_sampler_run(s, &chain, row, &seq, &c, &err);
 	fuzz_check(got < 0, &err);
 	MUST(got != 0 && got <= n);
 	for (i = 0; i < got; i++) {
@@ -34,9 +35,9 @@ sample(const float *row, uint32_t n)
 	}
 	if (got > 0) {
 		MUST(sum > 0.999 && sum < 1.001);
-		id = pico_choose(c, (size_t)got, 0.5);
-		MUST(pico_sampler_draw(s, &chain, row, prev, 3, 3, 0.5, &drawn,
-		    &err) == 0);
+		id = pico_choose(c, (size_t)got, pico_draw(n, 0, 3));
+		MUST(pico_sampler_draw(s, &chain, row, &seq, &drawn, &err) ==
+		    0);
 		MUST(id == drawn);
 	}
 	pico_sampler_free(s);

@@ -211,6 +211,7 @@ case_ok(struct setup *u, const struct json *c)
 {
 	struct pico_sampler *s = pico_sampler_new(u->n, NULL);
 	const struct json *stage = get(c, "stages"), *want, *v;
+	struct pico_seq seq = { .ids = u->prev, .n = u->n_prev };
 	size_t n_steps = u->chain.n_steps, steps = 1;
 	const struct pico_cand *got;
 	struct pico_err err = {0};
@@ -223,8 +224,8 @@ case_ok(struct setup *u, const struct json *c)
 		stage = stage->first;
 	for (; ok && steps <= n_steps; steps++) {
 		u->chain.n_steps = steps;
-		n = pico_sampler_run(s, &u->chain, u->logits, u->prev,
-		    u->n_prev, 0, &got, &err);
+		n = pico_sampler_run(s, &u->chain, u->logits, &seq, &got,
+		    &err);
 		want = stage != NULL ? get(stage, "candidates")->first :
 		    get(c, "expected_probabilities_desc")->first;
 		for (i = 0; ok && i < n; i++, want = want->next) {
@@ -345,10 +346,11 @@ run(const float *logits, uint32_t n, const struct pico_step *steps,
     size_t n_steps, struct pico_cand *best, struct pico_err *err)
 {
 	struct pico_sampler *s = pico_sampler_new(n, err);
-	struct pico_chain chain = { steps, n_steps, NULL, 0 };
+	struct pico_chain chain = { .steps = steps, .n_steps = n_steps };
+	static const int32_t ids[12];
+	const struct pico_seq seq = { .ids = ids, .n = 12 };
 	const struct pico_cand *out;
-	int64_t r = pico_sampler_run(s, &chain, logits, NULL, 0, 12, &out,
-	    err);
+	int64_t r = pico_sampler_run(s, &chain, logits, &seq, &out, err);
 
 	*err = r < 0 ? *err : (struct pico_err){0};
 	if (r > 0)
@@ -380,6 +382,7 @@ odd(void)
 	    { 1, 5 }, { 2, 3 } };
 	struct pico_chain chain = { &(struct pico_step){
 	    .kind = PICO_S_LOGIT_BIAS }, 1, ban, 4 };
+	const struct pico_seq start = {0};
 	const struct pico_cand *out;
 	size_t i;
 
@@ -402,11 +405,11 @@ odd(void)
 	    b.p == 1, "temperature 0: lowest id on ties");
 
 	s = pico_sampler_new(4, &err);
-	check(pico_sampler_run(s, &chain, inf, NULL, 0, 0, &out, &err) == 4 &&
+	check(pico_sampler_run(s, &chain, inf, &start, &out, &err) == 4 &&
 	    out[0].id == 3 && out[3].id == 1 && out[3].p == 0,
 	    "a ban is final, whatever the logit and other biases");
 	ban[0].id = 4;
-	check(pico_sampler_run(s, &chain, inf, NULL, 0, 0, &out, &err) < 0 &&
+	check(pico_sampler_run(s, &chain, inf, &start, &out, &err) < 0 &&
 	    err.status == PICO_USAGE, "a bias outside the vocabulary");
 	pico_sampler_free(s);
 	check(pico_sampler_new(0, &err) == NULL, "an empty vocabulary");
@@ -448,7 +451,8 @@ properties(void)
 	static int32_t prev[300];
 	struct pico_sampler *s = pico_sampler_new(N, NULL);
 	struct pico_step steps[6], *st;
-	struct pico_chain chain = { steps, 6, NULL, 0 };
+	struct pico_chain chain = { .steps = steps, .n_steps = 6 };
+	struct pico_seq seq = { .ids = prev, .n = 300 };
 	const struct pico_cand *c;
 	bool same = true, ordered = true, kept = true;
 	uint64_t t;
@@ -474,13 +478,13 @@ properties(void)
 			if (st->kind == PICO_S_MIN_P)
 				st->a = u * u * u;
 		}
-		u = pico_draw(t, 7, 0);
-		n = pico_sampler_run(s, &chain, logits, prev, 300, t, &c, NULL);
+		seq.seed = t;
+		n = pico_sampler_run(s, &chain, logits, &seq, &c, NULL);
 		ordered = ordered && in_order(c, n);
 		kept = kept && n >= (int64_t)(t % 50);
-		chosen = pico_choose(c, (size_t)n, u);
-		same = same && pico_sampler_draw(s, &chain, logits, prev, 300,
-		    t, u, &id, NULL) == 0 && id == chosen;
+		chosen = pico_choose(c, (size_t)n, pico_draw(t, 0, 300));
+		same = same && pico_sampler_draw(s, &chain, logits, &seq, &id,
+		    NULL) == 0 && id == chosen;
 	}
 	pico_sampler_free(s);
 	check(ordered, "candidates are in order, probabilities add up to 1");
@@ -495,14 +499,15 @@ rows(void)
 	static float logits[N];
 	static struct pico_cand top[N + 1];
 	struct pico_sampler *s = pico_sampler_new(N, NULL);
-	struct pico_chain none = { NULL, 0, NULL, 0 };
+	struct pico_chain none = {0};
+	const struct pico_seq start = {0};
 	const struct pico_cand *c;
 	bool ok = true;
 	double lp;
 	size_t k, i;
 
 	fill(logits, N, 1, 2);
-	(void)pico_sampler_run(s, &none, logits, NULL, 0, 0, &c, NULL);
+	(void)pico_sampler_run(s, &none, logits, &start, &c, NULL);
 	for (k = 0; k <= 40; k++) {
 		ok = ok && pico_top(logits, N, top, k) == k;
 		for (i = 0; i < k; i++)
