@@ -158,6 +158,7 @@ sample(void)
 				end_line((enum pico_reason)value);
 			seq.number++;
 			seq.n = 0;
+			seq.drift = 0;
 			over = line_ended = false;
 			break;
 		case PICO_EOF:

@@ -58,7 +58,8 @@ sampling_chain(struct sampling_opts *o, uint32_t n_vocab,
 		    o->bias[i].id, n_vocab);
 	}
 	memcpy(o->steps, steps, sizeof steps);
-	*chain = (struct pico_chain){ o->steps, sizeof steps / sizeof *steps,
-	    o->bias, o->n_bias };
+	*chain = (struct pico_chain){ .steps = o->steps,
+	    .n_steps = sizeof steps / sizeof *steps, .bias = o->bias,
+	    .n_bias = o->n_bias };
 	return 0;
 }

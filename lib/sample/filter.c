@@ -1,6 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /* Samplers that shorten the list. */
+#include <string.h>
+
 #include "sample.h"
+
+/* Top-n-sigma (Tang et al. 2024): no farther below the best than n standard
+   deviations of all. The others stay in the list, impossible. */
+void
+sampler_top_n_sigma(struct pico_sampler *s, const struct pico_step *step)
+{
+	double max = s->cand[cands_best(s)].logit, sum = 0, mean, least;
+	size_t i, n = 0;
+
+	if (!(step->a >= 0))
+		return;
+	for (i = 0; i < s->n; i++)
+		if (isfinite(s->cand[i].logit)) {
+			sum += s->cand[i].logit;
+			n++;
+		}
+	mean = sum / (double)n;
+	for (sum = 0, i = 0; i < s->n; i++)
+		if (isfinite(s->cand[i].logit))
+			sum += (s->cand[i].logit - mean) *
+			    (s->cand[i].logit - mean);
+	least = n == 0 ? max : max - step->a * sqrt(sum / (double)n);
+	for (i = 0; i < s->n; i++)
+		if (s->cand[i].logit < least)
+			s->cand[i].logit = -INFINITY;
+	s->sorted = 0;
+}
 
 void
 sampler_top_k(struct pico_sampler *s, const struct pico_step *step)
@@ -81,4 +110,33 @@ sampler_min_p(struct pico_sampler *s, const struct pico_step *step)
 	s->sorted = sorted;
 	s->by_id = false;
 	s->n = n;
+}
+
+/*
+ * XTC, "exclude top choices": now and then, of the tokens with at least the
+ * threshold of the probability all go but the least probable one.
+ */
+int
+sampler_xtc(struct pico_sampler *s, const struct pico_step *step,
+    struct pico_err *err)
+{
+	const struct pico_seq *q = s->seq;
+	size_t i, n = 0;
+
+	/* no two can have more than half */
+	if (s->n < 2 || !(step->a > 0) || step->b > 0.5 ||
+	    pico_draw_other(q->seed, q->number, q->n) > step->a)
+		return 0;
+	if (cands_softmax(s, err) < 0)
+		return -1;
+	for (i = 0; i < s->n; i++)
+		n += s->cand[i].p >= step->b && s->cand[i].p > 0;
+	if (n < 2 || s->n - (n - 1) < step->min_keep)
+		return 0;
+	cands_sort(s, n);
+	n--;
+	memmove(s->cand, s->cand + n, (s->n - n) * sizeof *s->cand);
+	s->n -= n;
+	s->sorted -= n;
+	return 0;
 }

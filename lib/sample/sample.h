@@ -50,6 +50,8 @@ struct pico_sampler {
 	size_t sorted;		/* so many at the front are the best, in order */
 	bool by_id;		/* cand[i].id == i, none is gone */
 	uint32_t *count;	/* n_vocab, zero between uses */
+	uint32_t *z;		/* for DRY */
+	size_t cap_z;
 	/* of this run */
 	const struct pico_chain *chain;
 	const struct pico_seq *seq;
@@ -74,16 +76,26 @@ int cands_softmax(struct pico_sampler *s, struct pico_err *err);
 size_t cands_gather(struct pico_sampler *s, double centre, double p,
     bool beyond, size_t min_keep);
 
-/* ---- the samplers: penalty.c, filter.c, temp.c ---- */
+/* ---- the samplers: penalty.c, dry.c, filter.c, mirostat.c, temp.c ---- */
 
 void sampler_bias(struct pico_sampler *s);
 void sampler_penalties(struct pico_sampler *s, const struct pico_step *step);
+int sampler_dry(struct pico_sampler *s, const struct pico_step *step,
+    struct pico_err *err);
+void sampler_top_n_sigma(struct pico_sampler *s, const struct pico_step *step);
 void sampler_top_k(struct pico_sampler *s, const struct pico_step *step);
 int sampler_typical(struct pico_sampler *s, const struct pico_step *step,
     struct pico_err *err);
 int sampler_top_p(struct pico_sampler *s, const struct pico_step *step,
     struct pico_err *err);
 void sampler_min_p(struct pico_sampler *s, const struct pico_step *step);
-void sampler_temp(struct pico_sampler *s, const struct pico_step *step);
+int sampler_xtc(struct pico_sampler *s, const struct pico_step *step,
+    struct pico_err *err);
+int sampler_temp(struct pico_sampler *s, const struct pico_step *step,
+    struct pico_err *err);
+int sampler_mirostat(struct pico_sampler *s, const struct pico_step *step,
+    struct pico_err *err);
+/* What a token of probability p adds to the drift. */
+double mirostat_drift(const struct pico_step *step, double p);
 
 #endif

@@ -39,6 +39,7 @@ pico_sampler_free(struct pico_sampler *s)
 		return;
 	free(s->cand);
 	free(s->count);
+	free(s->z);
 	free(s);
 }
 
@@ -53,6 +54,11 @@ run_step(struct pico_sampler *s, const struct pico_step *step,
 	case PICO_S_PENALTIES:
 		sampler_penalties(s, step);
 		break;
+	case PICO_S_DRY:
+		return sampler_dry(s, step, err);
+	case PICO_S_TOP_N_SIGMA:
+		sampler_top_n_sigma(s, step);
+		break;
 	case PICO_S_TOP_K:
 		sampler_top_k(s, step);
 		break;
@@ -63,9 +69,12 @@ run_step(struct pico_sampler *s, const struct pico_step *step,
 	case PICO_S_MIN_P:
 		sampler_min_p(s, step);
 		break;
+	case PICO_S_XTC:
+		return sampler_xtc(s, step, err);
 	case PICO_S_TEMP:
-		sampler_temp(s, step);
-		break;
+		return sampler_temp(s, step, err);
+	case PICO_S_MIROSTAT:
+		return sampler_mirostat(s, step, err);
 	}
 	return 0;
 }
@@ -112,9 +121,18 @@ pico_sampler_draw(struct pico_sampler *s, const struct pico_chain *chain,
     struct pico_err *err)
 {
 	double u = pico_draw(seq->seed, seq->number, seq->n);
+	const struct pico_step *step = chain->steps;
+	size_t i, k = 0;
 
 	if (run(s, chain, logits, seq, err) < 0)
 		return -1;
 	*id = pico_choose(s->cand, cands_gather(s, INFINITY, u, true, 1), u);
+	for (i = 0; i < chain->n_steps; i++, step++) {
+		if (step->kind != PICO_S_MIROSTAT || step->n == 0)
+			continue;
+		while (s->cand[k].id != *id)
+			k++;
+		seq->drift += mirostat_drift(step, s->cand[k].p);
+	}
 	return 0;
 }

@@ -8,11 +8,15 @@ sample(const float *row, uint32_t n)
 	const struct pico_step steps[] = {
 		{ .kind = PICO_S_PENALTIES, .n = -1, .a = 1.3, .b = 0.1,
 		    .c = 0.2 },
+		{ .kind = PICO_S_DRY, .n = -1, .a = 0.8, .b = 1.75, .c = 1 },
+		{ .kind = PICO_S_TOP_N_SIGMA, .a = 2 },
 		{ .kind = PICO_S_TOP_K, .n = 40 },
 		{ .kind = PICO_S_TYPICAL, .a = 0.9 },
 		{ .kind = PICO_S_TOP_P, .a = 0.95 },
 		{ .kind = PICO_S_MIN_P, .a = 0.05 },
-		{ .kind = PICO_S_TEMP, .a = 0.8 },
+		{ .kind = PICO_S_XTC, .a = 0.5, .b = 0.1 },
+		{ .kind = PICO_S_TEMP, .a = 0.8, .b = 0.5, .c = 1 },
+		{ .kind = PICO_S_MIROSTAT, .n = 1 + n % 2, .a = 5, .b = 0.1 },
 	};
 	const struct pico_chain chain = { .steps = steps,
 	    .n_steps = sizeof steps / sizeof *steps };
