@@ -783,6 +783,13 @@ struct pico_breakers *pico_breakers_new(uint32_t n_vocab,
 void pico_breakers_free(struct pico_breakers *b);
 int pico_breakers_add(struct pico_breakers *b, const int32_t *ids, size_t n,
     struct pico_err *err);
+/*
+ * The same for texts, of which only the first 40 bytes count: every token that
+ * has the text in its own, and every one that ends with a beginning of it,
+ * followed by the (at most 20) tokens of the rest.
+ */
+int pico_breakers_texts(struct pico_breakers *b, const struct pico_vocab *v,
+    const struct pico_str *texts, size_t n, struct pico_err *err);
 
 struct pico_cand {
 	int32_t id;
