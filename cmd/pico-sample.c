@@ -9,11 +9,12 @@
 
 static const struct cmd self = {
 	"pico-sample",
-	"[-b | --show] [-n count] [-s seed] [option ...] [file ...]",
+	"[-b | --show] [-n count] [-s seed] [-m model] [option ...] [file ...]",
 	"Draws a token from each row of a logits stream."
 };
 
 static struct sampling_opts sampling = SAMPLING_DEFAULTS;
+static const char *model;
 static int64_t limit = -1;
 static bool binary, emit_eog, ignore_eog, show_table, verbose;
 
@@ -22,6 +23,9 @@ static const struct pico_opt options[] = {
 	    "write a binary token stream", 0, 0, NULL },
 	{ 'n', "tokens", PICO_OPT_INT, &limit, "N",
 	    "stop after N tokens in all", 0, 0, NULL },
+	{ 'm', "model", PICO_OPT_TEXT, &model, "FILE",
+	    "with the breakers of DRY ($PICO_MODEL, or the installed one)",
+	    0, 0, NULL },
 	SAMPLING_OPTIONS(sampling),
 	{ 0, "emit-eog", PICO_OPT_FLAG, &emit_eog, NULL,
 	    "write the end-of-generation token too", 0, 0, NULL },
@@ -36,6 +40,8 @@ static const struct pico_opt options[] = {
 
 /* One logits stream, and what goes on from one to the next. */
 static struct pico_logits_in *in;
+static struct pico_gguf *gguf;
+static struct pico_vocab *vocab;	/* NULL, unless it is needed */
 static struct pico_sampler *sampler;
 static struct pico_chain chain;
 static struct pico_tokens_out out;
@@ -169,6 +175,19 @@ sample(void)
 	}
 }
 
+static void
+open_vocab(void)
+{
+	const char *path = cmd_model(model);
+	struct pico_err err = {0};
+
+	if (pico_gguf_open(&gguf, path, PICO_GGUF_HEADER, &err) < 0)
+		cmd_die(&err);
+	vocab = pico_vocab_open(gguf, NULL, &err);
+	if (vocab == NULL)
+		cmd_die_in(path, &err);
+}
+
 /* Returns true if no more input is wanted. */
 static bool
 sample_file(const char *operand)
@@ -183,9 +202,12 @@ sample_file(const char *operand)
 	if (in == NULL)
 		cmd_die(&err);
 	n_vocab = pico_logits_n_vocab(in);
+	if (vocab != NULL && (uint32_t)pico_vocab_n(vocab) != n_vocab)
+		cmd_fail("%s: logits for %" PRIu32 " tokens, the model has "
+		    "%" PRId32, name, n_vocab, pico_vocab_n(vocab));
 	sampler = pico_sampler_new(n_vocab, &err);
 	if (sampler == NULL ||
-	    sampling_chain(&sampling, n_vocab, &chain, &err) < 0)
+	    sampling_chain(&sampling, n_vocab, vocab, &chain, &err) < 0)
 		cmd_die(&err);
 	done = limit == 0 || sample();
 	pico_sampler_free(sampler);
@@ -205,6 +227,8 @@ main(int argc, char **argv)
 		cmd_usage("options -b and --show exclude each other");
 	if (binary)
 		cmd_no_terminal("option -b: binary output");
+	if (sampling_wants_vocab(&sampling))
+		open_vocab();
 	seq.seed = sampling.seed;
 	pico_tokens_out_init(&out, STDOUT_FILENO, binary);
 	cmd_out = &out;
@@ -219,6 +243,8 @@ main(int argc, char **argv)
 		    "\nrows:\t%" PRIu64 "\ntokens:\t%" PRIu64 "\n",
 		    sampling.seed, seq.number, n_rows, n_tokens);
 	free(prev);
-	free(sampling.bias);
+	sampling_free(&sampling);
+	pico_vocab_close(vocab);
+	pico_gguf_close(gguf);
 	return cmd_finish(0);
 }
