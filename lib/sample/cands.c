@@ -40,6 +40,32 @@ cands_cut(struct pico_sampler *s, size_t n)
 	s->sorted = MIN(s->sorted, n);
 }
 
+void
+cands_keep(struct pico_sampler *s, double least, size_t min_keep)
+{
+	size_t i, n = 0, sorted = 0;
+
+	min_keep = MIN(min_keep, s->n);
+	for (i = 0; i < s->n; i++)
+		n += s->cand[i].logit >= least;
+	if (n <= min_keep) {
+		cands_sort(s, min_keep);
+		cands_cut(s, min_keep);
+		return;
+	}
+	if (n == s->n)
+		return;
+	for (n = 0, i = 0; i < s->n; i++) {
+		if (s->cand[i].logit < least)
+			continue;
+		sorted += i < s->sorted;
+		s->cand[n++] = s->cand[i];
+	}
+	s->sorted = sorted;
+	s->by_id = false;
+	s->n = n;
+}
+
 size_t
 cands_best(const struct pico_sampler *s)
 {

@@ -9,11 +9,12 @@
 void
 sampler_top_n_sigma(struct pico_sampler *s, const struct pico_step *step)
 {
-	double max = s->cand[cands_best(s)].logit, sum = 0, mean, least;
+	double sum = 0, max, mean, least;
 	size_t i, n = 0;
 
 	if (!(step->a >= 0))
 		return;
+	max = s->cand[cands_best(s)].logit;
 	for (i = 0; i < s->n; i++)
 		if (isfinite(s->cand[i].logit)) {
 			sum += s->cand[i].logit;
@@ -86,30 +87,9 @@ sampler_top_p(struct pico_sampler *s, const struct pico_step *step,
 void
 sampler_min_p(struct pico_sampler *s, const struct pico_step *step)
 {
-	size_t i, n = 0, sorted = 0, min_keep = MIN(step->min_keep, s->n);
-	double least;
-
-	if (step->a <= 0)
-		return;
-	least = s->cand[cands_best(s)].logit + m_log(step->a);
-	for (i = 0; i < s->n; i++)
-		n += s->cand[i].logit >= least;
-	if (n <= min_keep) {
-		cands_sort(s, min_keep);
-		cands_cut(s, min_keep);
-		return;
-	}
-	if (n == s->n)
-		return;
-	for (n = 0, i = 0; i < s->n; i++) {
-		if (s->cand[i].logit < least)
-			continue;
-		sorted += i < s->sorted;
-		s->cand[n++] = s->cand[i];
-	}
-	s->sorted = sorted;
-	s->by_id = false;
-	s->n = n;
+	if (step->a > 0)
+		cands_keep(s, s->cand[cands_best(s)].logit + m_log(step->a),
+		    MAX(step->min_keep, (uint32_t)1));
 }
 
 /*

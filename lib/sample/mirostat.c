@@ -8,12 +8,6 @@
 #define LN2 0.69314718055994530942
 #define SAMPLE 100	/* tokens from which version 1 estimates the exponent */
 
-static double
-surprise_limit(const struct pico_sampler *s, const struct pico_step *step)
-{
-	return 2 * step->a + s->seq->drift;
-}
-
 /*
  * How many of the best to keep, if probabilities fall as rank^-s. The exponent
  * is the least squares estimate from neighbours, where ln (p_i / p_i+1) is the
@@ -47,24 +41,24 @@ int
 sampler_mirostat(struct pico_sampler *s, const struct pico_step *step,
     struct pico_err *err)
 {
-	double mu = surprise_limit(s, step), least;
-	size_t i, n = 0;
+	double mu = 2 * step->a + s->seq->drift;
+	const struct pico_cand *b;
+	size_t n;
 
 	if (step->n == 1) {
 		cands_sort(s, MIN(s->n, (size_t)SAMPLE));
 		n = zipf_count(s, mu);
+		if (n < s->n) {
+			cands_sort(s, n);
+			cands_cut(s, n);
+		}
 	} else if (step->n == 2) {
 		if (cands_softmax(s, err) < 0)
 			return -1;
-		least = m_exp(-mu * LN2);
-		for (i = 0; i < s->n; i++)
-			n += s->cand[i].p >= least;
-	} else {
-		return 0;
+		/* -log2 p <= mu, in logits */
+		b = &s->cand[cands_best(s)];
+		cands_keep(s, b->logit - m_log(b->p) - mu * LN2, 1);
 	}
-	n = MAX(n, (size_t)1);
-	cands_sort(s, n);
-	cands_cut(s, n);
 	return 0;
 }
 

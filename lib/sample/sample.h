@@ -64,6 +64,9 @@ int cands_load(struct pico_sampler *s, const float *logits,
 void cands_sort(struct pico_sampler *s, size_t m);
 /* Leaves the first n. */
 void cands_cut(struct pico_sampler *s, size_t n);
+/* Leaves those with a logit of at least `least`, but min_keep (>= 1) if there
+   are so many. */
+void cands_keep(struct pico_sampler *s, double least, size_t min_keep);
 /* Index of the highest logit; of several, the one of the lowest id. */
 size_t cands_best(const struct pico_sampler *s);
 /* Fills in the probabilities. An infinite logit takes all. */
