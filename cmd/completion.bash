@@ -10,6 +10,9 @@ _pico() {
 		    sed -n 's/^ \{2,6\}\(-[^ ,]*\),\{0,1\}\( --[^ ]*\)\{0,1\}.*/\1\2/p')
 	elif [[ $3 == --kv-type ]]; then
 		words='f16 f32 q8_0'
+	elif [[ $3 == --samplers ]]; then
+		words='logit-bias penalties dry top-n-sigma top-k typical top-p
+		    min-p xtc temp mirostat'
 	elif [[ $3 == --memory ]]; then
 		words=max
 	elif [[ $3 == --template ]]; then

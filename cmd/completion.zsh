@@ -18,6 +18,9 @@ for line in ${(f)"$($words[1] -h 2>/dev/null)"}; do
 		'') specs+=("${name}[$text]") ;;
 		FILE) specs+=("${name}[$text]:file:_files") ;;
 		TYPE) specs+=("${name}[$text]:type:(f16 f32 q8_0)") ;;
+		LIST) specs+=("${name}[$text]:samplers:_values -s , sampler \
+		    logit-bias penalties dry top-n-sigma top-k typical top-p \
+		    min-p xtc temp mirostat") ;;
 		SIZE) specs+=("${name}[$text]:size:(max)") ;;
 		*) specs+=("${name}[$text]:$value: ") ;;
 		esac

@@ -217,7 +217,7 @@ main(int argc, char **argv)
 	params.keep = keep >= 0 ? (uint32_t)keep : 0;
 	read_stops(&params, pico_vocab_n(r.vocab));
 	if (sampling_chain(&sampling, (uint32_t)pico_vocab_n(r.vocab),
-	    &params.chain, &err) < 0)
+	    r.vocab, &params.chain, &err) < 0)
 		cmd_die(&err);
 	pico_tokens_out_init(&out, STDOUT_FILENO, binary);
 	cmd_out = &out;
@@ -255,6 +255,6 @@ main(int argc, char **argv)
 	free((void *)(uintptr_t)params.stop_id);
 	free(stop_texts.v);
 	free(stop_ids.v);
-	free(sampling.bias);
+	sampling_free(&sampling);
 	return cmd_finish(status);
 }

@@ -9,11 +9,12 @@
 
 static const struct cmd self = {
 	"pico-sample",
-	"[-b | --show] [-n count] [-s seed] [option ...] [file ...]",
+	"[-b | --show] [-n count] [-s seed] [-m model] [option ...] [file ...]",
 	"Draws a token from each row of a logits stream."
 };
 
 static struct sampling_opts sampling = SAMPLING_DEFAULTS;
+static const char *model;
 static int64_t limit = -1;
 static bool binary, emit_eog, ignore_eog, show_table, verbose;
 
@@ -22,6 +23,9 @@ static const struct pico_opt options[] = {
 	    "write a binary token stream", 0, 0, NULL },
 	{ 'n', "tokens", PICO_OPT_INT, &limit, "N",
 	    "stop after N tokens in all", 0, 0, NULL },
+	{ 'm', "model", PICO_OPT_TEXT, &model, "FILE",
+	    "with the breakers of DRY ($PICO_MODEL, or the installed one)",
+	    0, 0, NULL },
 	SAMPLING_OPTIONS(sampling),
 	{ 0, "emit-eog", PICO_OPT_FLAG, &emit_eog, NULL,
 	    "write the end-of-generation token too", 0, 0, NULL },
@@ -36,12 +40,15 @@ static const struct pico_opt options[] = {
 
 /* One logits stream, and what goes on from one to the next. */
 static struct pico_logits_in *in;
+static struct pico_gguf *gguf;
+static struct pico_vocab *vocab;	/* NULL, unless it is needed */
 static struct pico_sampler *sampler;
 static struct pico_chain chain;
 static struct pico_tokens_out out;
-static int32_t *prev;		/* the tokens of this sequence */
-static size_t n_prev, cap_prev;
-static uint64_t n_seq, n_tokens, n_rows;
+static struct pico_seq seq;	/* the sequence so far */
+static int32_t *prev;		/* its tokens */
+static size_t cap_prev;
+static uint64_t n_tokens, n_rows;
 static bool over;		/* its end-of-generation token was drawn */
 static bool line_ended;		/* nothing since the output line ended */
 
@@ -50,14 +57,14 @@ remember(int32_t id)
 {
 	int32_t *v;
 
-	if (n_prev == cap_prev) {
+	if (seq.n == cap_prev) {
 		cap_prev = cap_prev > 0 ? cap_prev * 2 : 1024;
 		v = realloc(prev, cap_prev * sizeof *v);
 		if (v == NULL)
 			cmd_fail("no memory for %zu tokens", cap_prev);
-		prev = v;
+		seq.ids = prev = v;
 	}
-	prev[n_prev++] = id;
+	prev[seq.n++] = id;
 }
 
 static bool
@@ -89,8 +96,7 @@ show_row(const float *logits)
 	const struct pico_cand *c;
 	int64_t n, i;
 
-	n = pico_sampler_run(sampler, &chain, logits, prev, n_prev, n_prev, &c,
-	    &err);
+	n = pico_sampler_run(sampler, &chain, logits, &seq, &c, &err);
 	if (n < 0)
 		cmd_die(&err);
 	for (i = 0; i < n; i++)
@@ -107,8 +113,7 @@ draw(const float *logits)
 	struct pico_err err = {0};
 	int32_t id;
 
-	if (pico_sampler_draw(sampler, &chain, logits, prev, n_prev, n_prev,
-	    pico_draw(sampling.seed, n_seq, n_prev), &id, &err) < 0)
+	if (pico_sampler_draw(sampler, &chain, logits, &seq, &id, &err) < 0)
 		cmd_die(&err);
 	over = is_eog(id);
 	if (!over || emit_eog) {
@@ -157,8 +162,9 @@ sample(void)
 		case PICO_SEQ_END:
 			if (!line_ended)
 				end_line((enum pico_reason)value);
-			n_seq++;
-			n_prev = 0;
+			seq.number++;
+			seq.n = 0;
+			seq.drift = 0;
 			over = line_ended = false;
 			break;
 		case PICO_EOF:
@@ -167,6 +173,19 @@ sample(void)
 			cmd_die(&err);
 		}
 	}
+}
+
+static void
+open_vocab(void)
+{
+	const char *path = cmd_model(model);
+	struct pico_err err = {0};
+
+	if (pico_gguf_open(&gguf, path, PICO_GGUF_HEADER, &err) < 0)
+		cmd_die(&err);
+	vocab = pico_vocab_open(gguf, NULL, &err);
+	if (vocab == NULL)
+		cmd_die_in(path, &err);
 }
 
 /* Returns true if no more input is wanted. */
@@ -183,9 +202,12 @@ sample_file(const char *operand)
 	if (in == NULL)
 		cmd_die(&err);
 	n_vocab = pico_logits_n_vocab(in);
+	if (vocab != NULL && (uint32_t)pico_vocab_n(vocab) != n_vocab)
+		cmd_fail("%s: logits for %" PRIu32 " tokens, the model has "
+		    "%" PRId32, name, n_vocab, pico_vocab_n(vocab));
 	sampler = pico_sampler_new(n_vocab, &err);
 	if (sampler == NULL ||
-	    sampling_chain(&sampling, n_vocab, &chain, &err) < 0)
+	    sampling_chain(&sampling, n_vocab, vocab, &chain, &err) < 0)
 		cmd_die(&err);
 	done = limit == 0 || sample();
 	pico_sampler_free(sampler);
@@ -205,6 +227,9 @@ main(int argc, char **argv)
 		cmd_usage("options -b and --show exclude each other");
 	if (binary)
 		cmd_no_terminal("option -b: binary output");
+	if (sampling_wants_vocab(&sampling))
+		open_vocab();
+	seq.seed = sampling.seed;
 	pico_tokens_out_init(&out, STDOUT_FILENO, binary);
 	cmd_out = &out;
 	if (i == argc)
@@ -216,8 +241,10 @@ main(int argc, char **argv)
 	if (verbose)
 		(void)fprintf(stderr, "seed:\t%" PRIu64 "\nsequences:\t%" PRIu64
 		    "\nrows:\t%" PRIu64 "\ntokens:\t%" PRIu64 "\n",
-		    sampling.seed, n_seq, n_rows, n_tokens);
+		    sampling.seed, seq.number, n_rows, n_tokens);
 	free(prev);
-	free(sampling.bias);
+	sampling_free(&sampling);
+	pico_vocab_close(vocab);
+	pico_gguf_close(gguf);
 	return cmd_finish(0);
 }

@@ -731,17 +731,27 @@ int pico_kv_can_save(const char *path, struct pico_err *err);
 
 /* ---- sampling ---------------------------------------------------------- */
 
-/* The samplers, each a step of a chain. Formulas: pico-sample(1). */
+/* The samplers, each a step of a chain, in their usual order. Formulas:
+   pico-sample(1). */
 enum pico_sampler_kind {
 	PICO_S_LOGIT_BIAS,	/* bias[] of the chain */
 	PICO_S_PENALTIES,	/* n = window (-1: all), a = repeat, b =
 				   frequency, c = presence */
+	PICO_S_DRY,		/* n = window (-1: all), a = multiplier (0:
+				   off), b = base, c = allowed length;
+				   breakers of the chain */
+	PICO_S_TOP_N_SIGMA,	/* a = n (Tang et al. 2024); below 0: off */
 	PICO_S_TOP_K,		/* n = k; 0: all */
 	PICO_S_TYPICAL,		/* a = p (Meister et al. 2022) */
 	PICO_S_TOP_P,		/* a = p (Holtzman et al. 2019) */
 	PICO_S_MIN_P,		/* a = p (Nguyen et al. 2024) */
-	PICO_S_TEMP		/* a = temperature; 0: argmax */
+	PICO_S_XTC,		/* a = probability (0: off), b = threshold */
+	PICO_S_TEMP,		/* a = temperature; 0: argmax. b = range (0:
+				   fixed), c = exponent: dynamic */
+	PICO_S_MIROSTAT		/* n = version, 1 or 2 (0: off), a = tau, b =
+				   eta (Basu et al. 2020); one in a chain */
 };
+#define PICO_S_COUNT 11
 
 struct pico_step {
 	enum pico_sampler_kind kind;
@@ -760,7 +770,26 @@ struct pico_chain {
 	size_t n_steps;
 	const struct pico_bias *bias;
 	size_t n_bias;
+	const struct pico_breakers *breakers;	/* NULL: none */
 };
+
+/*
+ * What ends a repetition for DRY: sequences of tokens, of a vocabulary of
+ * n_vocab. add: one of n >= 1 ids (PICO_USAGE: one is outside the vocabulary).
+ */
+struct pico_breakers;
+struct pico_breakers *pico_breakers_new(uint32_t n_vocab,
+    struct pico_err *err);
+void pico_breakers_free(struct pico_breakers *b);
+int pico_breakers_add(struct pico_breakers *b, const int32_t *ids, size_t n,
+    struct pico_err *err);
+/*
+ * The same for texts, of which only the first 40 bytes count: every token that
+ * has the text in its own, and every one that ends with a beginning of it,
+ * followed by the (at most 20) tokens of the rest.
+ */
+int pico_breakers_texts(struct pico_breakers *b, const struct pico_vocab *v,
+    const struct pico_str *texts, size_t n, struct pico_err *err);
 
 struct pico_cand {
 	int32_t id;
@@ -772,24 +801,33 @@ struct pico_cand {
 struct pico_sampler;
 struct pico_sampler *pico_sampler_new(uint32_t n_vocab, struct pico_err *err);
 void pico_sampler_free(struct pico_sampler *s);
+/* A sequence, and the token of it that is to be drawn: what the choice depends
+   on besides the logits. */
+struct pico_seq {
+	const int32_t *ids;	/* the n tokens before it, oldest first */
+	size_t n;
+	uint64_t seed, number;	/* for pico_draw(), with n as position */
+	double drift;		/* mirostat: its mu, less 2 tau at the start */
+};
 /*
- * Runs the chain over n_vocab logits, given the ids before (oldest first).
- * Returns the number of candidates left, sorted by logit, then id, with their
- * probabilities; *out is borrowed until the next call. Fails on NaN and when
- * no token is possible, naming the id and `pos`, and (PICO_USAGE) if a bias is
- * for an id outside the vocabulary. A logit of +infinity gets all the
- * probability; of several, the one with the lowest id.
+ * Runs the chain over n_vocab logits. Returns the number of candidates left,
+ * sorted by logit, then id, with their probabilities; *out is borrowed until the
+ * next call. Fails on NaN and when no token is possible, naming the id and the
+ * position n, and (PICO_USAGE) if a bias is for an id outside the vocabulary. A
+ * logit of +infinity gets all the probability; of several, the one with the
+ * lowest id.
  */
 int64_t pico_sampler_run(struct pico_sampler *s, const struct pico_chain *chain,
-    const float *logits, const int32_t *prev, size_t n_prev, uint64_t pos,
+    const float *logits, const struct pico_seq *seq,
     const struct pico_cand **out, struct pico_err *err);
 /*
- * The same, and then pico_choose() with u: puts the chosen id into *id. Sorts
- * only as far as the choice needs.
+ * The same, and then pico_choose() with the draw for this place: puts the
+ * chosen id into *id. Sorts only as far as the choice needs. Of the sequence
+ * only its drift changes, so what was drawn for a trial can be undone.
  */
 int pico_sampler_draw(struct pico_sampler *s, const struct pico_chain *chain,
-    const float *logits, const int32_t *prev, size_t n_prev, uint64_t pos,
-    double u, int32_t *id, struct pico_err *err);
+    const float *logits, struct pico_seq *seq, int32_t *id,
+    struct pico_err *err);
 /*
  * A uniform number in [0,1) with 53 bits that depends on these three numbers
  * only: counter-based, so batches and restarts draw alike. seq counts the
@@ -797,6 +835,8 @@ int pico_sampler_draw(struct pico_sampler *s, const struct pico_chain *chain,
  * the token to be drawn.
  */
 double pico_draw(uint64_t seed, uint64_t seq, uint64_t pos);
+/* Another one for the same place, independent of it: XTC's. */
+double pico_draw_other(uint64_t seed, uint64_t seq, uint64_t pos);
 /*
  * The candidate on which a uniform number falls: the first whose probability,
  * added to those before it, exceeds u, or else the last of all that are

@@ -168,6 +168,34 @@ prompts() {
 	[ $(wc -l <want.err) -eq 2 ]
 }
 
+@test "exact: samplers with a history or a state, for any number of jobs" {
+	prompts | sed -n '1,20p' >p
+	for o in '--mirostat 1 --mirostat-eta 0.5' '--mirostat 2 -s 7' \
+	    '--dry 2 --dry-length 1' '--xtc 0.5 --temp-range 0.7' \
+	    '--samplers top-n-sigma,temp,mirostat --mirostat 2 --top-n-sigma 2'
+	do
+		pico-generate -q -n 30 $o -t 1 p >want
+		for j in '-j 3' '-j 8 -t 2' '-j 32 --chunk 7'; do
+			pico-generate -q -n 30 $o $j p >got
+			cmp want got || { echo "$o $j"; false; }
+		done
+	done
+}
+
+@test "exact: a session in pieces draws as one answer does" {
+	prompts | sed -n 3p >p
+	for o in '-s 1' '--mirostat 1 --mirostat-eta 0.5' '--mirostat 2' \
+	    '--dry 2 --dry-length 1' '--xtc 0.5 --temp-range 0.7'; do
+		pico-generate $o --ignore-eog -n 30 p >want
+		for n in 1 5; do
+			{ cat p; yes '' | head -n $((30 / n - 1)); } |
+			    pico-generate $o --ignore-eog -n $n --session |
+			    paste -sd' ' >got
+			cmp want got || { echo "$o -n $n"; false; }
+		done
+	done
+}
+
 @test "exact: each sequence as if it were alone" {
 	prompts | sed -n '1,8p' >p
 	pico-generate -n 10 --temp 0 -j 8 p >want
@@ -205,14 +233,20 @@ prompts() {
 		    '-s 2 --repeat-penalty 1.3 --presence-penalty 0.5' \
 		    '-s 3 --typical 0.9 --top-k 0 --temp 1.7 --min-keep 3' \
 		    '--logit-bias 5=4 --logit-bias 6=-inf --repeat-last 3' \
-		    '--repeat-penalty 2 --repeat-last -1 --temp 0'; do
+		    '--repeat-penalty 2 --repeat-last -1 --temp 0' \
+		    '--top-n-sigma 1 --temp-range 0.5 --xtc 0.5 --temp 1.5' \
+		    '--samplers temp,xtc,top-p,dry --xtc 1 --dry 3 --dry-length 0' \
+		    '--mirostat 1' '--mirostat 2 --mirostat-tau 3'; do
 			pico-generate -m $m -c 128 $o -n 1 -t 1 \
 			    --ignore-eog p >want
 			pico-forward -m $m -c 128 p |
-			    pico-sample $o --ignore-eog >got
+			    pico-sample -m $m $o --ignore-eog >got
 			cmp want got || { echo "$m $o"; false; }
+			# each row is drawn from, and each draw moves its mu
+			case $o in *mirostat*) continue ;; esac
 			pico-forward -m $m -c 128 -a p |
-			    pico-sample $o --ignore-eog | awk '{print $NF}' >got
+			    pico-sample -m $m $o --ignore-eog |
+			    awk '{print $NF}' >got
 			cmp want got || { echo "$m $o -a"; false; }
 		done
 	done
@@ -231,9 +265,13 @@ loop() {
 	for m in $MODELS; do
 		for o in '--temp 0' '-s 1' '-s 2 --top-k 0 --temp 1.2' \
 		    '-s 3 --repeat-penalty 1.3 --presence-penalty 0.5' \
-		    '--temp 0 --repeat-penalty 1.3 --frequency-penalty 0.2'; do
+		    '--temp 0 --repeat-penalty 1.3 --frequency-penalty 0.2' \
+		    '--top-n-sigma 1 --temp-range 0.5 --xtc 0.5 --temp 1.5' \
+		    '--dry 2 --dry-length 1 --temp 0 --dry-breaker he' \
+		    '-s 4 --mirostat 1 --mirostat-eta 0.5' \
+		    '-s 5 --mirostat 2 --mirostat-tau 3'; do
 			pico-generate -m $m $o -n 40 p >want
-			loop "-m $m" "$o -n 40" <p | tr '\n' ' ' |
+			loop "-m $m" "-m $m $o -n 40" <p | tr '\n' ' ' |
 			    sed 's/ *$//' >got
 			echo >>got
 			cmp want got || { echo "$m $o"; false; }

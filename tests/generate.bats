@@ -124,7 +124,14 @@ x" ]
 	pico-generate -n 30 -s 0 --temp 0.8 --top-k 40 --top-p 0.95 \
 	    --min-p 0.05 --typical 1 --repeat-penalty 1 --frequency-penalty 0 \
 	    --presence-penalty 0 --repeat-last 64 --min-keep 0 -j 1 \
+	    --top-n-sigma -1 --xtc 0 --xtc-threshold 0.1 --temp-range 0 \
+	    --temp-exponent 1 --mirostat 0 --dry 0 --dry-base 1.75 \
+	    --dry-length 2 --dry-last -1 \
+	    --samplers logit-bias,penalties,dry,top-n-sigma,top-k,typical,top-p,min-p,xtc,temp \
 	    --chunk 512 --kv-type f16 -c 512 p | cmp a -
+	pico-generate -n 30 --dry 1 --dry-length 1 p >b
+	pico-generate -n 30 --dry 1 --dry-length 1 --dry-breaker '*' \
+	    --dry-breaker '"' --dry-breaker : --dry-breaker $'\n' p | cmp b -
 	pico-generate -n 30 -s 1 p >b
 	! cmp -s a b
 	pico-generate -n 30 --top-k 1 p >a
@@ -138,6 +145,10 @@ x" ]
 	for o in '--temp 2' '--top-k 2' '--top-p 0.2' '--min-p 0.5' \
 	    '--typical 0.1' '--repeat-penalty 2' '--frequency-penalty 2' \
 	    '--presence-penalty 2' '--logit-bias 965=-inf' \
+	    '--temp-range 0.7' '--temp-range 0.7 --temp-exponent 0' \
+	    '--top-n-sigma 0.1' '--xtc 1' '--xtc 1 --xtc-threshold 0.01' \
+	    '--dry 9 --dry-length 1' '--mirostat 1' '--mirostat 2' \
+	    '--mirostat 2 --mirostat-tau 1' '--samplers temp' \
 	    '--top-k 1 --min-keep 40'; do
 		pico-generate -n 40 -s 2 $o p >out
 		! cmp -s base out || { echo "$o changes nothing"; false; }

@@ -109,7 +109,7 @@ flags() {
 	. "$R/share/bash-completion/completions/pico-sample"
 	PATH=$R/bin:$PATH
 	_pico pico-sample --top pico-sample
-	[ "${COMPREPLY[*]}" = '--top-k --top-p' ]
+	[ "${COMPREPLY[*]}" = '--top-k --top-p --top-n-sigma' ]
 	_pico pico-tokenize - pico-tokenize
 	[[ " ${COMPREPLY[*]} " == *' -l --lines '* ]]
 	_pico pico-forward f3 --kv-type

@@ -143,6 +143,148 @@ bats_require_minimum_version 1.5.0
 	[ "$(shown --logit-bias 0=1 --logit-bias 0=0.5 --top-k 2)" = "2 0" ]
 }
 
+@test "sample: top-n-sigma, XTC, dynamic temperature, mirostat" {
+	all='--top-p 1 --min-p 0'
+	# the finite logits have mean 1 and standard deviation 1.87
+	[ "$(shown $all --top-n-sigma 1 | cut -d' ' -f1-2)" = "2 1" ]
+	n=$(row | pico-sample --show $all --top-n-sigma 1 | grep -cv inf)
+	[ "$n" -eq 2 ]
+	n=$(row | pico-sample --show $all --top-n-sigma 0 | grep -cv inf)
+	[ "$n" -eq 1 ]
+	[ "$(shown $all --top-n-sigma -1)" = "2 1 0 4 3" ]
+	# probabilities 0.66, 0.24, 0.09
+	[ "$(shown $all --xtc 1)" = "1 0 4 3" ]
+	[ "$(shown $all --xtc 1 --xtc-threshold 0.05)" = "0 4 3" ]
+	[ "$(shown $all --xtc 1 --xtc-threshold 0.3)" = "2 1 0 4 3" ]
+	[ "$(shown $all --xtc 1 --xtc-threshold 0)" = "4 3" ]
+	[ "$(shown $all --xtc 1 --xtc-threshold 0.51)" = "2 1 0 4 3" ]
+	[ "$(shown $all --xtc 1 --min-keep 5)" = "2 1 0 4 3" ]
+	# of two like tokens: all the entropy there can be, then none
+	warm() { printf '# 2\n0\t3 %s\n' "$1" | pico-sample --show $all \
+	    --temp 1 --temp-range 0.5 | cut -f4 | head -n1; }
+	[ "$(warm 3)" = 2 ]
+	[ "$(warm -900)" = 6 ]
+	m='--temp 1 --mirostat 2 --mirostat-tau'
+	[ "$(shown $m 1)" = "2" ]		# p >= 1/4
+	[ "$(shown $m 1.1)" = "2 1" ]		# p >= 0.22
+	[ "$(shown $m 0)" = "2" ]
+	[ "$(shown $m 5)" = "2 1 0 4" ]
+	[ "$(shown --temp 1 --mirostat 1 --mirostat-tau 0)" = 2 ]
+	# mu begins anew with each sequence, and moves within it
+	# mu is 6, then far below 0 after anything but the best
+	in=$'# 4\n0\t1 1 1 2\n1\t1 1 1 2\n2\t1 1 1 2\n'
+	for s in 1 2 3 4 5 6 7 8 9; do
+		{ echo '# 4'; for i in 1 2; do sed 1d <<<"$in"; echo; done; } |
+		    pico-sample -s $s --mirostat 2 --mirostat-tau 1.3 --temp 1 \
+		    --mirostat-eta 1000 | grep .
+	done >"$BATS_TEST_TMPDIR/o"
+	[ "$(sed -n 'n;p' "$BATS_TEST_TMPDIR/o" | grep -c '^[012] 3')" -gt 2 ]
+	! grep '^[012] [012]' "$BATS_TEST_TMPDIR/o"
+}
+
+# dry HISTORY OPTIONS...: the tokens that get weaker, of 9 like ones
+dry() {
+	local h=$1
+	shift
+	{
+		echo '# 9'
+		printf '%s\n' ${h% *}
+		printf '%s\t1 1 1 1 1 1 1 1 1\n' "${h##* }"
+	} | pico-sample --show --samplers dry --dry 1 --dry-breaker '' "$@" |
+	    awk '$4 < 1 { print $3 ":" 1 - $4 }' | sort | paste -sd' '
+}
+
+@test "sample: DRY weakens what goes on with a repetition" {
+	[ "$(dry '1 2 3 1 2')" = 3:1 ]
+	[ "$(dry '1 2 3 1 2' --dry 0.5)" = 3:0.5 ]
+	[ "$(dry '5 1 2 3 5 1 2' --dry-base 3)" = 3:3 ]
+	[ "$(dry '5 1 2 3 5 1 2' --dry-base 3 --dry-length 1)" = 3:9 ]
+	[ "$(dry '1 2 3 1 2' --dry-length 3)" = '' ]
+	[ "$(dry '1 2 3 1 2' --dry-last 4)" = '' ]
+	[ "$(dry '1 2 3 1 2' --dry-last 0)" = '' ]
+	# the longest counts, of each token
+	[ "$(dry '7 1 2 3 1 2 3 7 1 2' --dry-base 3)" = 3:3 ]
+	[ "$(dry '1 2 3 1 2 4 1 2')" = '3:1 4:1' ]
+	# as far as a float goes
+	h=$(printf '1 %.0s' {1..300})
+	[ "$(dry "${h% }" --dry-base 10)" = 1:1e+38 ]
+	# not listed, no effect, and that is told
+	run --separate-stderr pico-sample --samplers top-k,temp --dry 1 \
+	    --logit-bias 0=-inf --typical 0.5 <<<$'# 2\n0\t9 0\n'
+	[ "$status" -eq 0 ]
+	[ "${#stderr_lines[@]}" -eq 3 ]
+	[ "${stderr_lines[1]}" = "pico-sample: the options of dry have no \
+effect: it is not among the samplers" ]
+	run --separate-stderr pico-sample -q --samplers temp --dry 1 \
+	    <<<$'# 2\n0\t9 0\n'
+	[ -z "$stderr" ]
+	run --separate-stderr pico-sample --mirostat 2 --top-k 3 \
+	    <<<$'# 2\n0\t9 0\n'
+	[ "$stderr" = "pico-sample: the options of top-k have no effect: it \
+is not among the samplers" ]
+}
+
+@test "sample: breakers of DRY are texts, in the vocabulary of the model" {
+	# the tokens of a text; in twice, with a line end in the midst
+	once=$(printf 'one two\nred cat' | pico-tokenize --no-bos -x)
+	ids="$once $once"
+	last=${ids##* }
+	n=$(pico-forward <<<5 | head -c 12 | tail -c 4 | od -An -tu4)
+	history() {
+		echo "# $((n))"
+		printf '%s\n' ${ids% *}
+		printf '%s\t' "$last"
+		printf '0 %.0s' $(seq $((n - 1)))
+		echo 0
+	}
+	history >"$BATS_TEST_TMPDIR/h"
+	weakest() {
+		pico-sample --show --samplers dry --dry 1 --dry-base 2 "$@" \
+		    "$BATS_TEST_TMPDIR/h" | awk '$4 < 0' | cut -f4
+	}
+	k=$(wc -w <<<"$once")
+	whole=$(weakest --dry-breaker '')
+	[ "$whole" -eq $((-(1 << (k - 2)))) ]
+	[ "$(weakest)" -gt "$whole" ]
+	[ "$(weakest --dry-breaker $'\n')" = "$(weakest)" ]
+	# spread over tokens
+	[ "$(weakest --dry-breaker $'o\nr')" -gt "$whole" ]
+	[ "$(weakest --dry-breaker $'o\nrx')" = "$whole" ]
+	[ "$(weakest --dry-breaker xyzzy --dry-breaker $'\n')" = "$(weakest)" ]
+	# only with a vocabulary, and the right one
+	run --separate-stderr pico-sample --dry 1 <<<$'# 2\n0\t9 0\n'
+	[ "$status" -eq 1 ]
+	[ "$stderr" = "pico-sample: standard input: logits for 2 tokens, the \
+model has $((n))" ]
+	run --separate-stderr pico-sample --dry 1 -m /nowhere \
+	    <<<$'# 2\n0\t9 0\n'
+	[ "$status" -eq 1 ]
+	pico-sample -m /nowhere <<<$'# 2\n0\t9 0\n' >/dev/null
+}
+
+@test "sample: --samplers is the order" {
+	a='--temp 4 --top-p 0.7 --top-k 0'
+	[ "$(shown --samplers top-p,temp $a)" = "2 1" ]
+	row | pico-sample --show --temp 4 --top-p 0.7 --samplers temp,top-p |
+	    cut -f3 | paste -sd' ' >"$BATS_TEST_TMPDIR/o"
+	[ "$(cat "$BATS_TEST_TMPDIR/o")" = "2 1 0" ]
+	[ "$(shown --samplers temp)" = "2 1 0 4 3" ]
+	# the last one given counts, and this is the usual order
+	usual=logit-bias,penalties,dry,top-n-sigma,top-k,typical,top-p,min-p
+	o='--repeat-penalty 2 --xtc 1 --typical 0.9 --min-p 0.01'
+	row | pico-sample --show $o >"$BATS_TEST_TMPDIR/a"
+	row | pico-sample --show $o --samplers temp --samplers $usual,xtc,temp |
+	    cmp "$BATS_TEST_TMPDIR/a" -
+	fails 2 "option --samplers: 'nope' is no sampler; there are \
+logit-bias, penalties, dry, top-n-sigma, top-k, typical, top-p, min-p, xtc, \
+temp, mirostat" --samplers top-k,nope
+	fails 2 "option --samplers: '' is no sampler; there are logit-bias, \
+penalties, dry, top-n-sigma, top-k, typical, top-p, min-p, xtc, temp, \
+mirostat" --samplers ''
+	fails 2 "option --samplers: temp stands there twice" \
+	    --samplers temp,top-k,temp
+}
+
 @test "sample: penalties see the history, as far back as they are told" {
 	in=$'# 4\n3\n2\n2\n3\t1 2 5 4\n'
 	[ "$(pico-sample --temp 0 <<<"$in")" = 2 ]
@@ -198,14 +340,23 @@ bats_require_minimum_version 1.5.0
 	    '-s -1' '-s randomly' '--min-keep -1' '--logit-bias 3' \
 	    '--logit-bias =1' '--logit-bias 3=' '--logit-bias 3=inf' \
 	    '--logit-bias 3=nan' '--logit-bias -1=3' '--logit-bias 3=1,5' \
-	    '--no-such' '-Z' '-b --show'; do
+	    '--temp-range -1' '--temp-range inf' '--temp-exponent -1' \
+	    '--top-n-sigma -2' '--top-n-sigma nan' '--xtc 1.1' '--xtc -0.1' \
+	    '--xtc nan' '--xtc-threshold -1' '--dry -1' '--dry nan' \
+	    '--dry inf' '--dry-base 0.5' '--dry-base inf' '--dry-length -1' \
+	    '--dry-length 1.5' '--dry-last -2' '--mirostat 3' \
+	    '--mirostat -1' '--mirostat-tau -1' '--mirostat-tau nan' \
+	    '--mirostat-eta -1' '--mirostat-eta inf' '--samplers x' \
+	    '--samplers temp,' '--samplers ,temp' '--samplers temp,temp' \
+	    '--samplers Temp' '--no-such' '-Z' '-b --show'; do
 		run --separate-stderr env LC_ALL=de_DE.UTF-8 pico-sample $bad \
 		    <<<$'# 5 4\n0\t1 2 3 4 5\n'
 		[ "$status" -eq 2 ]
 		[ -z "$output" ]
 		[ "${#stderr_lines[@]}" -eq 1 ]
 	done
-	for option in --temp --top-k --top-p --min-p -n -s --logit-bias; do
+	for option in --temp --top-k --top-p --min-p -n -s --logit-bias \
+	    --samplers --xtc --dry --mirostat --top-n-sigma; do
 		run --separate-stderr pico-sample $option ''
 		[ "$status" -eq 2 ]
 		run --separate-stderr pico-sample $option
@@ -225,9 +376,10 @@ bats_require_minimum_version 1.5.0
 		case $arg in
 		'') set -- ;;
 		ID=X) set -- 1=0.5 ;;
+		LIST) set -- temp ;;
 		*) set -- 1 ;;
 		esac
-		row | pico-sample "$option" "$@" >/dev/null
+		row | pico-sample --dry-breaker '' "$option" "$@" >/dev/null
 	done <"$BATS_TEST_TMPDIR/o"
 }
 

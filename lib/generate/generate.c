@@ -50,6 +50,7 @@ struct held {
 struct slot {
 	struct entry *entry;	/* NULL: the slot is free */
 	uint64_t number;	/* of the sequence, for the random draws */
+	double drift;		/* of mirostat: begins with the sequence */
 	struct list ids;	/* prompt, then what was generated */
 	size_t dropped;		/* so many of them, after the first `keep`, are
 				   forgotten: the others are the context */
@@ -285,15 +286,16 @@ draw(struct pico_gen *g, struct slot *s, const float *logits,
     struct pico_err *err)
 {
 	struct pico_err why = {0};
-	uint64_t pos = s->ids.n;
+	struct pico_seq seq = { .ids = s->ids.v, .n = s->ids.n,
+	    .seed = g->p->seed, .number = s->number, .drift = s->drift };
 	int32_t id;
 	int r;
 
-	if (pico_sampler_draw(g->sampler, &g->p->chain, logits, s->ids.v,
-	    s->ids.n, pos, pico_draw(g->p->seed, s->number, pos), &id,
+	if (pico_sampler_draw(g->sampler, &g->p->chain, logits, &seq, &id,
 	    &why) < 0)
 		return fail(err, "sequence %" PRIu64 ", %s", s->number + 1,
 		    why.msg);
+	s->drift = seq.drift;
 	if (is_stop_id(g, id))
 		return end_sequence(g, s, PICO_END_STOP, err);
 	if (push(&s->ids, id, err) < 0)
@@ -463,8 +465,10 @@ pico_gen_add(struct pico_gen *g, const int32_t *ids, size_t n, bool echo,
 		    n_ctx);
 	if (before + n == 0)
 		return pico_gen_skip(g, err);
-	if (!g->p->session)
+	if (!g->p->session) {
 		s->ids.n = s->dropped = 0;
+		s->drift = 0;
+	}
 	for (i = 0; i < n; i++)
 		if (push(&s->ids, ids[i], err) < 0)
 			return -1;

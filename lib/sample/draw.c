@@ -7,8 +7,8 @@
  * easy as 1, 2, 3" (2011): ten rounds that scramble a counter of four words
  * under a key of two. The seed is the key, sequence and position the counter.
  */
-double
-pico_draw(uint64_t seed, uint64_t seq, uint64_t pos)
+static void
+philox(uint64_t seed, uint64_t seq, uint64_t pos, uint64_t out[2])
 {
 	uint32_t c[4] = { (uint32_t)pos, (uint32_t)(pos >> 32),
 	    (uint32_t)seq, (uint32_t)(seq >> 32) };
@@ -26,8 +26,33 @@ pico_draw(uint64_t seed, uint64_t seq, uint64_t pos)
 		k[0] += 0x9e3779b9u;	/* golden ratio */
 		k[1] += 0xbb67ae85u;	/* square root of 3, less 1 */
 	}
-	/* 53 bits fill a double exactly: no rounding, so never 1 */
-	return (double)(((uint64_t)c[0] << 32 | c[1]) >> 11) * 0x1p-53;
+	out[0] = (uint64_t)c[0] << 32 | c[1];
+	out[1] = (uint64_t)c[2] << 32 | c[3];
+}
+
+/* 53 bits fill a double exactly: no rounding, so never 1. */
+static double
+uniform(uint64_t bits)
+{
+	return (double)(bits >> 11) * 0x1p-53;
+}
+
+double
+pico_draw(uint64_t seed, uint64_t seq, uint64_t pos)
+{
+	uint64_t w[2];
+
+	philox(seed, seq, pos, w);
+	return uniform(w[0]);
+}
+
+double
+pico_draw_other(uint64_t seed, uint64_t seq, uint64_t pos)
+{
+	uint64_t w[2];
+
+	philox(seed, seq, pos, w);
+	return uniform(w[1]);
 }
 
 int32_t

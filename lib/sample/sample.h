@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Candidates in order, and their selection. Private to lib/sample/. */
+/* The list of candidates, and what works on it. Private to lib/sample/. */
 #ifndef PICO_SAMPLE_H
 #define PICO_SAMPLE_H
 
@@ -40,5 +40,65 @@ void heap_sort(struct pico_cand *heap, size_t m, double centre);
 
 /* Brings the first m of n candidates to the front, in order; m <= n. */
 void select_first(struct pico_cand *cand, size_t n, size_t m, double centre);
+
+/* ---- the list (cands.c) ---- */
+
+struct pico_sampler {
+	uint32_t n_vocab;
+	struct pico_cand *cand;	/* n_vocab, n of them left */
+	size_t n;
+	size_t sorted;		/* so many at the front are the best, in order */
+	bool by_id;		/* cand[i].id == i, none is gone */
+	uint32_t *count;	/* n_vocab, zero between uses */
+	uint32_t *z;		/* for DRY */
+	size_t cap_z;
+	/* of this run */
+	const struct pico_chain *chain;
+	const struct pico_seq *seq;
+};
+
+/* All tokens; fails on NaN. */
+int cands_load(struct pico_sampler *s, const float *logits,
+    struct pico_err *err);
+/* Puts the best m candidates in order at the front. */
+void cands_sort(struct pico_sampler *s, size_t m);
+/* Leaves the first n. */
+void cands_cut(struct pico_sampler *s, size_t n);
+/* Leaves those with a logit of at least `least`, but min_keep (>= 1) if there
+   are so many. */
+void cands_keep(struct pico_sampler *s, double least, size_t min_keep);
+/* Index of the highest logit; of several, the one of the lowest id. */
+size_t cands_best(const struct pico_sampler *s);
+/* Fills in the probabilities. An infinite logit takes all. */
+int cands_softmax(struct pico_sampler *s, struct pico_err *err);
+/*
+ * Orders the list by distance from centre, only as far as needed: until the
+ * probabilities add up to p (`beyond`: to more than p) and there are min_keep.
+ * Returns how many that are.
+ */
+size_t cands_gather(struct pico_sampler *s, double centre, double p,
+    bool beyond, size_t min_keep);
+
+/* ---- the samplers: penalty.c, dry.c, filter.c, mirostat.c, temp.c ---- */
+
+void sampler_bias(struct pico_sampler *s);
+void sampler_penalties(struct pico_sampler *s, const struct pico_step *step);
+int sampler_dry(struct pico_sampler *s, const struct pico_step *step,
+    struct pico_err *err);
+void sampler_top_n_sigma(struct pico_sampler *s, const struct pico_step *step);
+void sampler_top_k(struct pico_sampler *s, const struct pico_step *step);
+int sampler_typical(struct pico_sampler *s, const struct pico_step *step,
+    struct pico_err *err);
+int sampler_top_p(struct pico_sampler *s, const struct pico_step *step,
+    struct pico_err *err);
+void sampler_min_p(struct pico_sampler *s, const struct pico_step *step);
+int sampler_xtc(struct pico_sampler *s, const struct pico_step *step,
+    struct pico_err *err);
+int sampler_temp(struct pico_sampler *s, const struct pico_step *step,
+    struct pico_err *err);
+int sampler_mirostat(struct pico_sampler *s, const struct pico_step *step,
+    struct pico_err *err);
+/* What a token of probability p adds to the drift. */
+double mirostat_drift(const struct pico_step *step, double p);
 
 #endif

@@ -129,7 +129,24 @@ struct setup {
 	struct pico_step steps[8];
 	struct pico_bias bias[16];
 	struct pico_chain chain;
+	struct pico_breakers *breakers;
 };
+
+static void
+read_breakers(struct setup *u, const struct json *b)
+{
+	const struct json *id;
+	int32_t ids[8];
+	size_t n;
+
+	u->chain.breakers = u->breakers = pico_breakers_new(512, NULL);
+	for (; b != NULL; b = b->next) {
+		for (n = 0, id = b->first; id != NULL; id = id->next)
+			ids[n++] = (int32_t)id->num;
+		if (pico_breakers_add(u->breakers, ids, n, NULL) < 0)
+			exit(1);
+	}
+}
 
 static bool
 read_step(struct setup *u, const struct json *j)
@@ -140,10 +157,25 @@ read_step(struct setup *u, const struct json *j)
 
 	*s = (struct pico_step){ .min_keep = (uint32_t)number(j, "min_keep",
 	    0) };
-	if (strcmp(name, "temp") == 0 || (strcmp(name, "temp_ext") == 0 &&
-	    number(j, "range", 0) == 0)) {
+	if (strcmp(name, "temp") == 0 || strcmp(name, "temp_ext") == 0) {
 		s->kind = PICO_S_TEMP;
 		s->a = number(j, "t", 1);
+		s->b = number(j, "range", 0);
+		s->c = number(j, "exponent", 1);
+	} else if (strcmp(name, "top_n_sigma") == 0) {
+		s->kind = PICO_S_TOP_N_SIGMA;
+		s->a = number(j, "n", -1);
+	} else if (strcmp(name, "xtc") == 0) {
+		s->kind = PICO_S_XTC;
+		s->a = 1;
+		s->b = number(j, "threshold", 0.1);
+	} else if (strcmp(name, "dry") == 0) {
+		s->kind = PICO_S_DRY;
+		s->n = (int64_t)number(j, "last_n", -1);
+		s->a = number(j, "multiplier", 0);
+		s->b = number(j, "base", 1.75);
+		s->c = number(j, "allowed_length", 2);
+		read_breakers(u, get(j, "breakers")->first);
 	} else if (strcmp(name, "top_k") == 0) {
 		s->kind = PICO_S_TOP_K;
 		s->n = (int64_t)number(j, "k", 0);
@@ -204,6 +236,14 @@ near(double got, double want, double tolerance, double *worst)
 	return d <= tolerance;
 }
 
+/* Of a logit: rows are float32, the cases are not, and a small temperature
+   makes large logits of that. */
+static double
+tolerance(double want)
+{
+	return isfinite(want) ? fmax(2e-4, 1e-6 * fabs(want)) : 0;
+}
+
 /* The candidates after each step, in order; or, in the cases of others, only
    the probabilities at the end. */
 static bool
@@ -211,6 +251,7 @@ case_ok(struct setup *u, const struct json *c)
 {
 	struct pico_sampler *s = pico_sampler_new(u->n, NULL);
 	const struct json *stage = get(c, "stages"), *want, *v;
+	struct pico_seq seq = { .ids = u->prev, .n = u->n_prev };
 	size_t n_steps = u->chain.n_steps, steps = 1;
 	const struct pico_cand *got;
 	struct pico_err err = {0};
@@ -223,8 +264,8 @@ case_ok(struct setup *u, const struct json *c)
 		stage = stage->first;
 	for (; ok && steps <= n_steps; steps++) {
 		u->chain.n_steps = steps;
-		n = pico_sampler_run(s, &u->chain, u->logits, u->prev,
-		    u->n_prev, 0, &got, &err);
+		n = pico_sampler_run(s, &u->chain, u->logits, &seq, &got,
+		    &err);
 		want = stage != NULL ? get(stage, "candidates")->first :
 		    get(c, "expected_probabilities_desc")->first;
 		for (i = 0; ok && i < n; i++, want = want->next) {
@@ -238,8 +279,8 @@ case_ok(struct setup *u, const struct json *c)
 				    number(c, "tolerance", 0), &worst_p);
 			else
 				ok = got[i].id == (int32_t)v->num &&
-				    near(got[i].logit, v->next->num, 2e-4,
-				    &worst_logit) && near(got[i].p,
+				    near(got[i].logit, v->next->num,
+				    tolerance(v->next->num), &worst_logit) && near(got[i].p,
 				    v->next->next->num, 2e-5, &worst_p);
 		}
 		ok = ok && n > 0 && want == NULL;
@@ -273,10 +314,81 @@ file_ok(const char *path, const char *name, bool may_miss)
 		}
 		n++;
 		good += case_ok(&u, c);
+		pico_breakers_free(u.breakers);
 	}
 	printf("# %s: %d of %d cases, %d of other samplers; largest "
 	    "differences %.1e (logit), %.1e (p)\n", name, good, n, other,
 	    worst_logit, worst_p);
+	check(n > 0 && good == n && other == 0, name);
+}
+
+/* What mirostat keeps at some mu, and how each draw moves it. */
+static bool
+mirostat_ok(const struct json *c)
+{
+	const struct json *want, *moved;
+	const struct pico_cand *got;
+	struct pico_sampler *s;
+	struct pico_seq seq = {0};
+	struct pico_step step = { .kind = PICO_S_MIROSTAT,
+	    .n = (int64_t)number(c, "version", 0), .a = number(c, "tau", 0),
+	    .b = number(c, "eta", 0) };
+	double start = number(c, "mu", 0) - 2 * step.a;
+	static struct setup u;
+	int64_t n, i;
+	int32_t id;
+	bool ok;
+
+	u.n = 0;
+	for (want = get(c, "logits")->first; want != NULL; want = want->next)
+		u.logits[u.n++] = (float)want->num;
+	u.chain = (struct pico_chain){ .steps = &step, .n_steps = 1 };
+	s = pico_sampler_new(u.n, NULL);
+	seq.drift = start;
+	n = pico_sampler_run(s, &u.chain, u.logits, &seq, &got, NULL);
+	want = get(c, "kept")->first;
+	for (i = 0; i < n && want != NULL; i++, want = want->next)
+		if (got[i].id != (int32_t)want->first->num ||
+		    !near(got[i].p, want->first->next->num, 1e-6, &worst_p))
+			break;
+	ok = i == n && want == NULL;
+	moved = get(c, "mu_after_if_selected")->first;
+	for (; ok && moved != NULL; moved = moved->next) {
+		id = -1;
+		for (i = 0; id != atoi(moved->key) && i < 100000; i++) {
+			seq = (struct pico_seq){ .seed = (uint64_t)i,
+			    .drift = start };
+			if (pico_sampler_draw(s, &u.chain, u.logits, &seq, &id,
+			    NULL) < 0)
+				break;
+		}
+		ok = id == atoi(moved->key) && near(2 * step.a + seq.drift,
+		    moved->num, 1e-6, &worst_logit);
+	}
+	if (!ok)
+		printf("# %s fails\n", get(c, "name")->str);
+	pico_sampler_free(s);
+	return ok;
+}
+
+static void
+mirostat_file_ok(const char *path, const char *name, bool may_miss)
+{
+	struct json *all = load(path);
+	const struct json *c;
+	int n = 0, good = 0;
+
+	if (all == NULL && may_miss) {
+		printf("ok %d - %s # SKIP no such file\n", ++n_run, name);
+		return;
+	}
+	worst_logit = worst_p = 0;
+	for (c = all == NULL ? NULL : all->first; c != NULL; c = c->next) {
+		n++;
+		good += mirostat_ok(c);
+	}
+	printf("# %s: %d of %d cases; largest differences %.1e (mu), %.1e "
+	    "(p)\n", name, good, n, worst_logit, worst_p);
 	check(n > 0 && good == n, name);
 }
 
@@ -291,10 +403,13 @@ draws(void)
 	double chi[3] = {0}, d, u;
 	bool in_range = true;
 
-	/* Known answers published with the generator: words 0 and 1. */
+	/* Known answers published with the generator: words 0 and 1, 2 and 3. */
 	check(pico_draw(0, 0, 0) ==
 	    (double)(0x6627e8d5e169c58dull >> 11) * 0x1p-53,
 	    "draw: known answer, all zero");
+	check(pico_draw_other(0, 0, 0) ==
+	    (double)(0xbc57ac4c9b00dbd8ull >> 11) * 0x1p-53,
+	    "draw: known answer, the other one");
 	check(pico_draw(UINT64_MAX, UINT64_MAX, UINT64_MAX) ==
 	    (double)(0x408f276d41c83b0eull >> 11) * 0x1p-53,
 	    "draw: known answer, all ones");
@@ -345,12 +460,14 @@ run(const float *logits, uint32_t n, const struct pico_step *steps,
     size_t n_steps, struct pico_cand *best, struct pico_err *err)
 {
 	struct pico_sampler *s = pico_sampler_new(n, err);
-	struct pico_chain chain = { steps, n_steps, NULL, 0 };
+	struct pico_chain chain = { .steps = steps, .n_steps = n_steps };
+	static const int32_t ids[12];
+	const struct pico_seq seq = { .ids = ids, .n = 12 };
 	const struct pico_cand *out;
-	int64_t r = pico_sampler_run(s, &chain, logits, NULL, 0, 12, &out,
-	    err);
+	int64_t r = pico_sampler_run(s, &chain, logits, &seq, &out, err);
 
-	*err = r < 0 ? *err : (struct pico_err){0};
+	if (r >= 0 && err != NULL)
+		*err = (struct pico_err){0};
 	if (r > 0)
 		*best = out[0];
 	pico_sampler_free(s);
@@ -360,12 +477,19 @@ run(const float *logits, uint32_t n, const struct pico_step *steps,
 static void
 odd(void)
 {
-	static const struct pico_step all[] = {
+	enum { N_ALL = 8 };
+	static const struct pico_step all[N_ALL] = {
 		{ .kind = PICO_S_TYPICAL, .a = 0.9 },
 		{ .kind = PICO_S_TOP_P, .a = 0.9 },
 		{ .kind = PICO_S_MIN_P, .a = 0.1 },
-		{ .kind = PICO_S_TEMP, .a = 0.5 }
+		{ .kind = PICO_S_DRY, .n = -1, .a = 1, .b = 1.5 },
+		{ .kind = PICO_S_TOP_N_SIGMA, .a = 1 },
+		{ .kind = PICO_S_XTC, .a = 1, .b = 0.1 },
+		{ .kind = PICO_S_TEMP, .a = 0.5, .b = 0.4, .c = 1 },
+		{ .kind = PICO_S_MIROSTAT, .n = 2, .a = 5, .b = 0.1 }
 	};
+	static const struct pico_step mirostat = { .kind = PICO_S_MIROSTAT,
+	    .n = 1, .a = 5, .b = 0.1 };
 	static const struct pico_step tiny = { .kind = PICO_S_TEMP,
 	    .a = 1e-308 };
 	static const struct pico_step greedy = { .kind = PICO_S_TEMP };
@@ -378,35 +502,42 @@ odd(void)
 	struct pico_sampler *s;
 	struct pico_bias ban[] = { { 0, -INFINITY }, { 1, -INFINITY },
 	    { 1, 5 }, { 2, 3 } };
-	struct pico_chain chain = { &(struct pico_step){
-	    .kind = PICO_S_LOGIT_BIAS }, 1, ban, 4 };
+	struct pico_chain chain = { .steps = &(struct pico_step){
+	    .kind = PICO_S_LOGIT_BIAS }, .n_steps = 1, .bias = ban,
+	    .n_bias = 4 };
+	const struct pico_seq start = {0};
 	const struct pico_cand *out;
 	size_t i;
 
-	check(run(nan_at_2, 4, all, 4, &b, &err) < 0 && strcmp(err.msg,
+	check(run(nan_at_2, 4, all, N_ALL, &b, &err) < 0 && strcmp(err.msg,
 	    "position 12: logit of token 2 is NaN") == 0, "NaN is refused");
 	err = (struct pico_err){0};
-	for (i = 0; i <= 4; i++)
+	for (i = 0; i <= N_ALL; i++)
 		if (run(none, 3, all, i, &b, &err) >= 0 || strcmp(err.msg,
-		    "position 12: no token is possible") != 0)
+		    "position 12: no token is possible") != 0 ||
+		    run(none, 3, &all[i % N_ALL], 1, &b, NULL) >= 0)
 			break;
-	check(i == 5, "all -infinity is refused");
+	check(i == N_ALL + 1 && run(none, 3, &mirostat, 1, &b, NULL) < 0,
+	    "all -infinity is refused");
 	err = (struct pico_err){0};
-	for (i = 0; i <= 4; i++)
-		if (run(inf, 4, all, i, &b, &err) < 1 || b.id != 1 || b.p != 1)
+	for (i = 0; i <= N_ALL; i++)
+		if (run(inf, 4, all, i, &b, &err) < 1 || b.id != 1 ||
+		    b.p != 1 || run(inf, 4, &all[i % N_ALL], 1, &b, &err) < 1 ||
+		    b.id != 1 || b.p != 1)
 			break;
-	check(i == 5, "+infinity wins, the lowest id of several");
+	check(i == N_ALL + 1 && run(inf, 4, &mirostat, 1, &b, &err) == 1 &&
+	    b.id == 1, "+infinity wins, the lowest id of several");
 	check(run(negative, 4, &tiny, 1, &b, &err) > 0 && b.id == 1 &&
 	    b.p == 1, "a tiny temperature is argmax");
 	check(run(negative, 4, &greedy, 1, &b, &err) == 4 && b.id == 1 &&
 	    b.p == 1, "temperature 0: lowest id on ties");
 
 	s = pico_sampler_new(4, &err);
-	check(pico_sampler_run(s, &chain, inf, NULL, 0, 0, &out, &err) == 4 &&
+	check(pico_sampler_run(s, &chain, inf, &start, &out, &err) == 4 &&
 	    out[0].id == 3 && out[3].id == 1 && out[3].p == 0,
 	    "a ban is final, whatever the logit and other biases");
 	ban[0].id = 4;
-	check(pico_sampler_run(s, &chain, inf, NULL, 0, 0, &out, &err) < 0 &&
+	check(pico_sampler_run(s, &chain, inf, &start, &out, &err) < 0 &&
 	    err.status == PICO_USAGE, "a bias outside the vocabulary");
 	pico_sampler_free(s);
 	check(pico_sampler_new(0, &err) == NULL, "an empty vocabulary");
@@ -448,7 +579,8 @@ properties(void)
 	static int32_t prev[300];
 	struct pico_sampler *s = pico_sampler_new(N, NULL);
 	struct pico_step steps[6], *st;
-	struct pico_chain chain = { steps, 6, NULL, 0 };
+	struct pico_chain chain = { .steps = steps, .n_steps = 6 };
+	struct pico_seq seq = { .ids = prev, .n = 300 };
 	const struct pico_cand *c;
 	bool same = true, ordered = true, kept = true;
 	uint64_t t;
@@ -457,30 +589,48 @@ properties(void)
 	size_t i;
 	double u;
 
-	for (t = 0; t < 300; t++) {
+	for (t = 0; t < 600; t++) {
 		fill(logits, N, t, t % 3 == 0 ? 0.05 : t % 3);
-		for (i = 0; i < 300; i++)
-			prev[i] = (int32_t)(pico_draw(t, 5, i) * N);
+		for (i = 0; i < 300; i++)	/* with repetitions */
+			prev[i] = (int32_t)(pico_draw(t, 5, i % 70) * N);
 		for (i = 0; i < 6; i++) {	/* any order */
 			st = &steps[i];
 			u = pico_draw(t, 6, i);
 			*st = (struct pico_step){ .kind = (enum
-			    pico_sampler_kind)(1 + (t + i * (1 + t % 5)) % 6),
-			    .a = u, .min_keep = (uint32_t)(t % 50) };
-			if (st->kind == PICO_S_TOP_K)
+			    pico_sampler_kind)(1 + (t + i * (1 + t % 7)) %
+			    (PICO_S_COUNT - 1)), .a = u, .b = u, .c = 1,
+			    .min_keep = (uint32_t)(t % 50) };
+			switch (st->kind) {
+			case PICO_S_TOP_K:
 				st->n = (int64_t)(u * 6000) - 100;
-			if (st->kind == PICO_S_PENALTIES)
+				break;
+			case PICO_S_PENALTIES:
 				st->n = (int64_t)(u * 400) - 1;
-			if (st->kind == PICO_S_MIN_P)
+				break;
+			case PICO_S_DRY:
+				st->n = -1;
+				st->b = 1 + u;
+				break;
+			case PICO_S_MIN_P:
 				st->a = u * u * u;
+				break;
+			case PICO_S_MIROSTAT:
+				st->n = (int64_t)(u * 3);
+				st->a = 5;
+				break;
+			default:
+				break;
+			}
 		}
-		u = pico_draw(t, 7, 0);
-		n = pico_sampler_run(s, &chain, logits, prev, 300, t, &c, NULL);
+		seq.seed = t;
+		n = pico_sampler_run(s, &chain, logits, &seq, &c, NULL);
 		ordered = ordered && in_order(c, n);
-		kept = kept && n >= (int64_t)(t % 50);
-		chosen = pico_choose(c, (size_t)n, u);
-		same = same && pico_sampler_draw(s, &chain, logits, prev, 300,
-		    t, u, &id, NULL) == 0 && id == chosen;
+		for (i = 0; i < 6 && steps[i].kind != PICO_S_MIROSTAT; i++)
+			;
+		kept = kept && (i < 6 || n >= (int64_t)(t % 50));
+		chosen = pico_choose(c, (size_t)n, pico_draw(t, 0, 300));
+		same = same && pico_sampler_draw(s, &chain, logits, &seq, &id,
+		    NULL) == 0 && id == chosen;
 	}
 	pico_sampler_free(s);
 	check(ordered, "candidates are in order, probabilities add up to 1");
@@ -495,14 +645,15 @@ rows(void)
 	static float logits[N];
 	static struct pico_cand top[N + 1];
 	struct pico_sampler *s = pico_sampler_new(N, NULL);
-	struct pico_chain none = { NULL, 0, NULL, 0 };
+	struct pico_chain none = {0};
+	const struct pico_seq start = {0};
 	const struct pico_cand *c;
 	bool ok = true;
 	double lp;
 	size_t k, i;
 
 	fill(logits, N, 1, 2);
-	(void)pico_sampler_run(s, &none, logits, NULL, 0, 0, &c, NULL);
+	(void)pico_sampler_run(s, &none, logits, &start, &c, NULL);
 	for (k = 0; k <= 40; k++) {
 		ok = ok && pico_top(logits, N, top, k) == k;
 		for (i = 0; i < k; i++)
@@ -536,12 +687,13 @@ main(void)
 {
 	static const char *const files[] = { "temperature", "top-k", "top-p",
 	    "min-p", "typical-p", "penalties", "logit-bias", "chains", "edge",
+	    "dynamic-temperature", "top-n-sigma", "xtc", "dry",
 	    "peer-expectations" };
 	const char *root = getenv("ROOT"), *shared = getenv("SHARED");
 	char path[4096];
 	size_t i;
 
-	printf("1..%d\n", 2 + 10 + 5 + 4 + 8 + 3 + 6);
+	printf("1..%d\n", 3 + 15 + 6 + 4 + 8 + 3 + 6);
 	root = root != NULL ? root : ".";
 	(void)snprintf(path, sizeof path, "%s/tests/data/sampling/"
 	    "essential.json", root);
@@ -549,12 +701,19 @@ main(void)
 	(void)snprintf(path, sizeof path, "%s/tests/data/sampling/"
 	    "peer-expectations.json", root);
 	file_ok(path, "what others expect", false);
+	(void)snprintf(path, sizeof path, "%s/tests/data/sampling/"
+	    "mirostat.json", root);
+	mirostat_file_ok(path, "essential cases of mirostat", false);
 	for (i = 0; i < sizeof files / sizeof *files; i++) {
 		(void)snprintf(path, sizeof path, "%s%s/conformance/sampling/"
 		    "%s.json", shared != NULL ? shared : root,
 		    shared != NULL ? "" : "/../shared", files[i]);
 		file_ok(path, files[i], true);
 	}
+	(void)snprintf(path, sizeof path, "%s%s/conformance/sampling/"
+	    "mirostat.json", shared != NULL ? shared : root,
+	    shared != NULL ? "" : "/../shared");
+	mirostat_file_ok(path, "mirostat", true);
 	draws();
 	choices();
 	odd();
