@@ -79,7 +79,8 @@ make_record(uint8_t *p, const struct pico_scored *t, uint32_t n_vocab)
 	for (i = 1; i < n_vocab; i++)
 		if (l[i] > l[best])
 			best = i;
-	first = pico_logprob(l, n_vocab, (int32_t)best);
+	first = isinf(t->logprob) ? pico_logprob(l, n_vocab, (int32_t)best) :
+	    t->logprob + ((double)l[best] - l[t->id]);
 	put_u32(p, (uint32_t)t->pos);
 	put_u32(p + 4, (uint32_t)t->before);
 	put_u32(p + 8, (uint32_t)t->id);
