@@ -26,16 +26,19 @@ struct model_opts {
 	    "that may be used, or max ($PICO_MEMORY, or what there is)", \
 	    0, 0, model_memory }
 
-#define MODEL_OPTIONS(o) \
+#define RUN_OPTIONS(o) \
 	{ 'm', "model", PICO_OPT_TEXT, &(o).model, "FILE", \
 	    "the model ($PICO_MODEL, or the installed one)", 0, 0, NULL }, \
 	{ 't', "threads", PICO_OPT_INT, &(o).n_threads, "N", \
 	    "threads (as many as there are cores to use)", 1, 4096, NULL }, \
 	SIZE_OPTIONS(o), \
-	{ 0, "kv", PICO_OPT_TEXT, &(o).kv_file, "FILE", \
-	    "load the KV cache if there, save it at the end", 0, 0, NULL }, \
 	{ 'v', "verbose", PICO_OPT_FLAG, &(o).verbose, NULL, \
 	    "sizes, speeds and memory on stderr", 0, 0, NULL }
+
+#define MODEL_OPTIONS(o) \
+	{ 0, "kv", PICO_OPT_TEXT, &(o).kv_file, "FILE", \
+	    "load the KV cache if there, save it at the end", 0, 0, NULL }, \
+	RUN_OPTIONS(o)
 
 /* What the options and $PICO_MEMORY ask for; exits 2 if that has a fault. */
 struct pico_ctx_params model_params(const struct model_opts *o,

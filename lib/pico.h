@@ -929,6 +929,114 @@ int pico_gen_stop(struct pico_gen *g, struct pico_err *err);
 int pico_gen_step(struct pico_gen *g, struct pico_err *err);
 const struct pico_gen_stats *pico_gen_stats(const struct pico_gen *g);
 
+/* ---- scores ------------------------------------------------------------ */
+
+/* Numbers in the order in which they came; zeroed: none. */
+struct pico_tally {
+	uint64_t n;
+	double sum;
+	double mean, square;	/* and the sum of squares of what differs */
+};
+void pico_tally_add(struct pico_tally *t, double x);
+/* Standard error of the mean; NaN of fewer than two. */
+double pico_tally_error(const struct pico_tally *t);
+/* exp(-mean) of log-probabilities; NaN of none. *error, if not NULL: its
+   standard error, propagated from that of the mean. */
+double pico_perplexity(const struct pico_tally *t, double *error);
+
+struct pico_scored {
+	uint64_t sequence;	/* in the order added, from 1 */
+	uint64_t pos;		/* place in its sequence, from 0 */
+	int32_t id, before;	/* the token, and the one before it there */
+	double logprob;		/* pico_logprob() of it */
+	const float *logits;	/* of all tokens at this place; borrowed */
+};
+
+/* Where scores go: the scored tokens of one sequence after the other, then its
+   end. A negative return stops it all; *err says why. */
+struct pico_score_sink {
+	int (*token)(void *data, const struct pico_scored *t,
+	    struct pico_err *err);
+	int (*end)(void *data, uint64_t sequence, uint64_t tag,
+	    struct pico_err *err);
+	void *data;
+};
+
+struct pico_score_stats {
+	uint64_t scored, computed, passes;	/* tokens, columns */
+	double seconds;
+};
+
+struct pico_score;
+/*
+ * Scores on all sequences of a context. stride: 0, or how far windows of a text
+ * that is longer than the context lie apart, less than the context. share: one
+ * sequence is kept for pico_score_share(); there must be two. ctx stays the
+ * caller's and must outlive it.
+ */
+struct pico_score *pico_score_new(struct pico_ctx *ctx,
+    const struct pico_vocab *vocab, uint32_t stride, bool share,
+    const struct pico_score_sink *sink, struct pico_err *err);
+void pico_score_free(struct pico_score *s);
+/*
+ * Adds a sequence, whose tokens from position `from` (at least 1) on are scored:
+ * each once, and in a later window after at least (context - stride) others. If
+ * it begins with BOS, all windows do. Computes what fills whole passes; scores
+ * come then or later. `tag` is for the end. Fails, and adds nothing, if there
+ * is no stride and it does not fit into the context, or if an id is not in the
+ * vocabulary.
+ */
+int pico_score_add(struct pico_score *s, const int32_t *ids, size_t n,
+    size_t from, uint64_t tag, struct pico_err *err);
+/* Fails if that would. */
+int pico_score_check(const struct pico_score *s, const int32_t *ids, size_t n,
+    struct pico_err *err);
+/* Computes the common beginning of the sequences that are added next, once. */
+int pico_score_share(struct pico_score *s, const int32_t *ids, size_t n,
+    struct pico_err *err);
+/* Computes what waits. */
+int pico_score_flush(struct pico_score *s, struct pico_err *err);
+const struct pico_score_stats *pico_score_stats(const struct pico_score *s);
+
+/*
+ * Saved scores (pico-score(1)): the distributions of a run, to compare those of
+ * another model with. Writing goes to a new file, to one of its kind, or to a
+ * pipe; what was not ended is no use.
+ */
+struct pico_saved_out;
+struct pico_saved_out *pico_saved_create(const char *path,
+    const struct pico_vocab *vocab, struct pico_err *err);
+int pico_saved_put(struct pico_saved_out *out, const struct pico_scored *t,
+    struct pico_err *err);
+int pico_saved_end(struct pico_saved_out *out, struct pico_err *err);
+void pico_saved_close(struct pico_saved_out *out);
+
+struct pico_saved_in;
+/* Fails if the file was made with another vocabulary. */
+struct pico_saved_in *pico_saved_open(const char *path,
+    const struct pico_vocab *vocab, struct pico_err *err);
+/* Compares with the next saved one; fails if that is of another token. *kl: the
+   divergence of this distribution from the saved one. */
+int pico_saved_compare(struct pico_saved_in *in, const struct pico_scored *t,
+    double *kl, struct pico_err *err);
+
+struct pico_estimate {
+	double value, error;	/* and its standard error */
+};
+struct pico_comparison {
+	uint64_t n;		/* tokens */
+	struct pico_estimate perplexity, saved, difference;
+	struct pico_estimate kl;	/* its mean */
+	double kl_99, kl_max;	/* 99 % are at most this, less a thousandth */
+	struct pico_estimate same;	/* share of places where both find the
+					   same token the most probable */
+};
+/* What all comparisons come to; fails unless the whole file was compared, and
+   is sound. */
+int pico_saved_finish(struct pico_saved_in *in, struct pico_comparison *out,
+    struct pico_err *err);
+void pico_saved_free(struct pico_saved_in *in);
+
 /* ---- machine ----------------------------------------------------------- */
 
 /* Threads that make sense here: affinity, CPU quota, physical cores. */

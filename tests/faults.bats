@@ -2,8 +2,8 @@
 # nothing false on stdout. What only one program can get wrong is in its file.
 load helper
 
-PROGRAMS='pico-inspect pico-tokenize pico-detokenize pico-forward pico-sample pico-generate'
-MODEL_PROGRAMS='pico-tokenize pico-detokenize pico-forward pico-generate'
+PROGRAMS='pico-inspect pico-tokenize pico-detokenize pico-forward pico-sample pico-generate pico-score'
+MODEL_PROGRAMS='pico-tokenize pico-detokenize pico-forward pico-generate pico-score'
 
 setup() {
 	cd "$BATS_TEST_TMPDIR"
@@ -206,7 +206,7 @@ args() {
 		run_split $program -m p p
 		expect_error 1 "^$program: 'p' is not a GGUF file: it begins with '1 55"
 	done
-	for program in pico-forward pico-generate; do
+	for program in pico-forward pico-generate pico-score; do
 		run_split $program -m cut.gguf p
 		expect_error 1 "^$program: '?.*cut.gguf'?: tensor '.*' needs bytes up to [0-9]*, .*100000"
 	done
@@ -261,7 +261,7 @@ args() {
 @test "faults: a closed stdin is told" {
 	local program
 	for program in pico-tokenize pico-detokenize pico-forward pico-sample \
-	    pico-generate; do
+	    pico-generate pico-score; do
 		run_split bash -c "$program $(args $program) <&-"
 		[ $status -eq 1 ] || { echo "$program $status"; return 1; }
 		one_line "^$program: read error on standard input: Bad file descriptor$"
@@ -283,7 +283,7 @@ args() {
 @test "faults: an operand that cannot be read" {
 	local program
 	for program in pico-tokenize pico-detokenize pico-forward pico-sample \
-	    pico-generate; do
+	    pico-generate pico-score; do
 		run_split $program $(args $program) missing
 		expect_error 1 "^$program: cannot open 'missing': No such file or directory$"
 		run_split $program $(args $program) .
@@ -295,11 +295,12 @@ args() {
 @test "faults: a reader that goes away is a quiet death by SIGPIPE" {
 	local program
 	for program in pico-generate pico-forward pico-inspect pico-tokenize \
-	    pico-detokenize; do
+	    pico-detokenize pico-score; do
 		yes "$(input $program)" | head -n 20000 >in
 		case $program in
 		pico-generate) o='-n 50 --ignore-eog' ;;
 		pico-forward) o='-a' ;;
+		pico-score) o='--each' ;;
 		pico-inspect) o="$MODEL $MODEL $MODEL --json -a" ;;
 		*) o= ;;
 		esac
@@ -376,7 +377,7 @@ args() {
 
 @test "faults: a set of instructions that is not there" {
 	local program
-	for program in pico-forward pico-generate; do
+	for program in pico-forward pico-generate pico-score; do
 		run_split env PICO_CPU=foo $program -n 1 p
 		[ $program = pico-generate ] || run_split env PICO_CPU=foo \
 		    $program p
@@ -388,7 +389,7 @@ args() {
 
 @test "faults: input that is no token stream" {
 	local program
-	for program in pico-forward pico-generate pico-detokenize; do
+	for program in pico-forward pico-generate pico-score pico-detokenize; do
 		printf '1 2\n3 x\n' >in
 		run_split $program in
 		[ $status -eq 1 ]
@@ -445,6 +446,8 @@ args() {
 	expect_error 1 '^pico-generate: sequence 1, position 3: logit of token 0 is NaN$'
 	run_split pico-forward -m nan.gguf --top 3 q
 	expect_error 1 '^pico-forward: position 3: logit of token 0 is NaN$'
+	run_split pico-score -m nan.gguf q
+	expect_error 1 '^pico-score: sequence 1, position 1: logit of token 0 is NaN$'
 	run_split bash -c 'pico-forward -m nan.gguf q | pico-sample'
 	[ $status -eq 1 ]
 	one_line '^pico-sample: position 3: logit of token 0 is NaN$'

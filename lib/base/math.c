@@ -16,6 +16,9 @@
 #error "arithmetic with excess precision; on 32-bit x86 use -msse2 -mfpmath=sse"
 #endif
 
+/* So that what is compiled for an instruction set has it all inside. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 /* Adding and subtracting it rounds |x| < 2^51 to an integer, ties to even. */
 #define ROUND 0x1.8p52
 
@@ -23,20 +26,20 @@
 #define LN2_HI 0x1.62e42feep-1
 #define LN2_LO 0x1.a39ef35793c76p-33
 
-static uint64_t
+static ALWAYS_INLINE uint64_t
 bits(double x)
 {
 	return get_u64(&x);
 }
 
-static double
+static ALWAYS_INLINE double
 from_bits(uint64_t u)
 {
 	return get_f64(&u);
 }
 
 /* x * 2^n for |n| < 2046, rounded once. */
-static double
+static ALWAYS_INLINE double
 scale2(double x, int n)
 {
 	int half = n / 2;
@@ -46,7 +49,7 @@ scale2(double x, int n)
 }
 
 /* a[0] + x (a[1] + x (a[2] ...)) */
-static double
+static ALWAYS_INLINE double
 poly(double x, const double *a, size_t n)
 {
 	double s = a[n - 1];
@@ -57,7 +60,7 @@ poly(double x, const double *a, size_t n)
 }
 
 /* exp(x + tail), |tail| below an ulp of x */
-static double
+static ALWAYS_INLINE double
 exp_parts(double x, double tail)
 {
 	/* (exp(r) - 1 - r) / r^2: 1 / (k + 2)! */
@@ -121,6 +124,37 @@ double
 m_exp(double x)
 {
 	return exp_parts(x, 0);
+}
+
+static ALWAYS_INLINE double
+exp_sum(const float *x, size_t n, double max)
+{
+	double sum = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		sum += exp_parts(x[i] - max, 0);
+	return sum;
+}
+
+/* A call of fma() for each step is most of what exp() takes on a machine whose
+   compiler must not assume the instruction. */
+#ifdef __x86_64__
+__attribute__((target("fma"))) static double
+exp_sum_fma(const float *x, size_t n, double max)
+{
+	return exp_sum(x, n, max);
+}
+#endif
+
+double
+m_exp_sum(const float *x, size_t n, double max)
+{
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("fma"))
+		return exp_sum_fma(x, n, max);
+#endif
+	return exp_sum(x, n, max);
 }
 
 double

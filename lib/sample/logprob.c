@@ -23,14 +23,7 @@ highest(const float *logits, uint32_t n, uint32_t *best)
 static double
 highest_logprob(const float *logits, uint32_t n, double max)
 {
-	double sum = 0;
-	uint32_t i;
-
-	if (max == INFINITY)
-		return 0;
-	for (i = 0; i < n; i++)
-		sum += m_exp(logits[i] - max);
-	return -m_log(sum);
+	return max == INFINITY ? 0 : -m_log(m_exp_sum(logits, n, max));
 }
 
 double

@@ -14,18 +14,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 /* A fault of the library, not of the input. */
 #define MUST(x) do { if (!(x)) abort(); } while (0)
 
-/* The path of a file of this process that holds the bytes. */
+/* The path of a file of this process. */
 static inline const char *
-fuzz_file(const uint8_t *data, size_t n)
+fuzz_path(void)
 {
 	static char path[100];
-	FILE *f;
 
 	if (path[0] == '\0')
 		(void)snprintf(path, sizeof path, "%s/pico-fuzz-%ld",
 		    getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp",
 		    (long)getpid());
-	f = fopen(path, "wb");
+	return path;
+}
+
+/* The same, after the bytes were put into the file. */
+static inline const char *
+fuzz_file(const uint8_t *data, size_t n)
+{
+	const char *path = fuzz_path();
+	FILE *f = fopen(path, "wb");
+
 	MUST(f != NULL && fwrite(data, 1, n, f) == n && fclose(f) == 0);
 	return path;
 }

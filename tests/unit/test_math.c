@@ -67,6 +67,21 @@ test_exp(void)
 	    isnan(m_exp(NAN)), "exp at its ends");
 }
 
+/* The sum may be computed by other instructions. */
+static void
+test_exp_sum(void)
+{
+	static float x[1000];
+	double sum = 0;
+
+	for (int i = 0; i < 1000; i++) {
+		x[i] = i == 7 ? -INFINITY : (float)between(-800, 3);
+		sum += m_exp(x[i] - 3.0);
+	}
+	ok(m_exp_sum(x, 1000, 3) == sum && m_exp_sum(x, 0, 3) == 0,
+	    "a sum of exp has the bits of adding them up");
+}
+
 static void
 test_log(void)
 {
@@ -167,7 +182,7 @@ main(void)
 {
 	static const char *none = "long double is no wider than double";
 
-	printf("1..10\n");
+	printf("1..11\n");
 	test_same_bits();
 	if (LDBL_MANT_DIG < 64) {
 		while (n_tests < 10)
@@ -175,6 +190,7 @@ main(void)
 		return n_failed != 0;
 	}
 	test_exp();
+	test_exp_sum();
 	test_log();
 	test_pow();
 	test_sincos();
