@@ -818,6 +818,65 @@ double pico_logprob(const float *logits, uint32_t n, int32_t id);
 size_t pico_top(const float *logits, uint32_t n, struct pico_cand *out,
     size_t k);
 
+/* ---- grammars ----------------------------------------------------------- */
+
+/* A language in its checked form. */
+struct pico_grammar;
+/* GBNF text, pico-grammar(5). A fault is told with line and column; so is a rule
+   that comes back to itself before it has read anything, and a grammar that no
+   finite text fits. */
+struct pico_grammar *pico_grammar_parse(const char *text, size_t n,
+    struct pico_err *err);
+void pico_grammar_free(struct pico_grammar *g);
+
+/*
+ * A grammar for the output of a vocabulary, and what was worked out about it.
+ * Both must outlive it. vocab may be NULL: then matchers take texts only. Not
+ * shared between threads.
+ */
+struct pico_constraint;
+struct pico_constraint *pico_constraint_new(const struct pico_grammar *g,
+    const struct pico_vocab *vocab, struct pico_err *err);
+void pico_constraint_free(struct pico_constraint *c);
+
+/* One output on its way; free all matchers before their constraint. */
+struct pico_matcher;
+struct pico_matcher *pico_matcher_new(struct pico_constraint *c,
+    struct pico_err *err);
+void pico_matcher_free(struct pico_matcher *m);
+/* Begins another output. */
+void pico_matcher_restart(struct pico_matcher *m);
+/*
+ * Goes on by n bytes, or by those of a token: 1; or 0 if they do not fit, and
+ * then nothing has changed. Tokens that are no text (control tokens, those that
+ * end a generation) never fit. -1 without memory, and if there are too many ways
+ * to read what there is.
+ */
+int pico_matcher_text(struct pico_matcher *m, const char *p, size_t n,
+    struct pico_err *err);
+int pico_matcher_token(struct pico_matcher *m, int32_t id,
+    struct pico_err *err);
+/* Whether the output may end here, and whether it must. */
+bool pico_matcher_can_end(const struct pico_matcher *m);
+bool pico_matcher_over(const struct pico_matcher *m);
+/*
+ * The logits with -infinity for all tokens that do not fit; borrowed until the
+ * next call for the same constraint. End-of-generation tokens fit exactly if the
+ * output may end. NULL on failure, and if no token fits.
+ */
+const float *pico_matcher_mask(struct pico_matcher *m, const float *logits,
+    struct pico_err *err);
+/*
+ * Appends the tokens of the bytes that must come next, if there is no choice;
+ * without the last one, which may be the beginning of a longer one, unless the
+ * output is complete with it. They are still to be told to the matcher.
+ */
+int pico_matcher_forced(struct pico_matcher *m, struct pico_ids *out,
+    struct pico_err *err);
+/* The same for the fewest bytes with which the output can end. */
+int pico_matcher_closing(struct pico_matcher *m, struct pico_ids *out,
+    struct pico_err *err);
+
 /* ---- generation -------------------------------------------------------- */
 
 struct pico_gen_params {
