@@ -827,6 +827,14 @@ struct pico_grammar;
    finite text fits. */
 struct pico_grammar *pico_grammar_parse(const char *text, size_t n,
     struct pico_err *err);
+/* Any JSON value (RFC 8259) without blanks; numbers that a double holds. */
+struct pico_grammar *pico_grammar_json(struct pico_err *err);
+/*
+ * GBNF text for what a JSON schema describes, pico-grammar(5): *n bytes that the
+ * caller frees. A keyword that is not supported is an error.
+ */
+char *pico_schema_grammar(const char *text, size_t n, size_t *n_out,
+    struct pico_err *err);
 void pico_grammar_free(struct pico_grammar *g);
 
 /*
@@ -846,6 +854,8 @@ struct pico_matcher *pico_matcher_new(struct pico_constraint *c,
 void pico_matcher_free(struct pico_matcher *m);
 /* Begins another output. */
 void pico_matcher_restart(struct pico_matcher *m);
+/* Goes on from where another one of the same constraint is. */
+void pico_matcher_copy(struct pico_matcher *to, const struct pico_matcher *from);
 /*
  * Goes on by n bytes, or by those of a token: 1; or 0 if they do not fit, and
  * then nothing has changed. Tokens that are no text (control tokens, those that
@@ -871,10 +881,10 @@ const float *pico_matcher_mask(struct pico_matcher *m, const float *logits,
  * without the last one, which may be the beginning of a longer one, unless the
  * output is complete with it. They are still to be told to the matcher.
  */
-int pico_matcher_forced(struct pico_matcher *m, struct pico_ids *out,
+int pico_matcher_forced(const struct pico_matcher *m, struct pico_ids *out,
     struct pico_err *err);
 /* The same for the fewest bytes with which the output can end. */
-int pico_matcher_closing(struct pico_matcher *m, struct pico_ids *out,
+int pico_matcher_closing(const struct pico_matcher *m, struct pico_ids *out,
     struct pico_err *err);
 
 /* ---- generation -------------------------------------------------------- */
@@ -895,6 +905,9 @@ struct pico_gen_params {
 					   tokens and forgets the older half of
 					   the others */
 	uint32_t keep;			/* at most n_ctx - 2 */
+	struct pico_constraint *constraint;	/* of the output, or NULL */
+	bool finish;			/* close what a limit cuts off */
+	bool no_jump;			/* draw what the grammar forces, too */
 };
 
 struct pico_gen_stats {
@@ -904,6 +917,9 @@ struct pico_gen_stats {
 					   comes out of its prompt's pass */
 	uint64_t decoded_tokens;	/* computed one by one after that */
 	uint64_t passes;		/* over the weights */
+	uint64_t forced_tokens;		/* of the new ones, by the grammar */
+	uint64_t cut;			/* sequences that ended, by a limit,
+					   where their grammar has no end */
 	double prompt_seconds, decode_seconds;
 	enum pico_reason reason;	/* of the sequence that ended last */
 };

@@ -167,6 +167,12 @@ pico_matcher_restart(struct pico_matcher *m)
 	m->state = m->c->start;
 }
 
+void
+pico_matcher_copy(struct pico_matcher *to, const struct pico_matcher *from)
+{
+	to->state = from->state;
+}
+
 /* Forgets what no sequence needs, if it has become much. */
 static int
 tidy(struct pico_constraint *c, struct pico_err *err)
@@ -345,7 +351,7 @@ tokens_of(struct pico_constraint *c, struct pico_ids *out,
 }
 
 int
-pico_matcher_forced(struct pico_matcher *m, struct pico_ids *out,
+pico_matcher_forced(const struct pico_matcher *m, struct pico_ids *out,
     struct pico_err *err)
 {
 	struct pico_constraint *c = m->c;
@@ -379,7 +385,7 @@ pico_matcher_forced(struct pico_matcher *m, struct pico_ids *out,
 }
 
 int
-pico_matcher_closing(struct pico_matcher *m, struct pico_ids *out,
+pico_matcher_closing(const struct pico_matcher *m, struct pico_ids *out,
     struct pico_err *err)
 {
 	struct pico_constraint *c = m->c;
