@@ -190,12 +190,9 @@ value(struct reader *r, char **to, struct json_node *v)
 	};
 	size_t i;
 
-	if (take(r, '{')) {
-		v->kind = JSON_OBJECT;
-		return 0;
-	}
-	if (take(r, '[')) {
-		v->kind = JSON_ARRAY;
+	if (take(r, '{') || take(r, '[')) {
+		v->text.p = r->p + r->pos - 1;
+		v->kind = *v->text.p == '{' ? JSON_OBJECT : JSON_ARRAY;
 		return 0;
 	}
 	if (take(r, '"')) {
@@ -256,8 +253,10 @@ read_tree(struct reader *r, char *to)
 			}
 		}
 		if (close) {
+			n = &j->node[at];
+			n->text.n = (size_t)(r->p + r->pos - n->text.p);
 			last = at;
-			at = j->node[at].parent;
+			at = n->parent;
 		}
 		if (at == JSON_NONE)
 			break;
