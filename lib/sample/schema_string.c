@@ -48,6 +48,8 @@ put_format(struct schema *s, uint32_t node, struct pico_str format)
 
 /* ---- patterns ---- */
 
+#define TIMES_MAX 1000000
+
 struct pattern {
 	struct schema *s;
 	uint32_t node;
@@ -218,18 +220,37 @@ literal(struct pattern *p)
 	return 0;
 }
 
+/* A number of times; false if there is none, or a very large one. */
+static bool
+times(struct pattern *p, int64_t *n)
+{
+	size_t from = p->pos;
+	int c;
+
+	for (*n = 0; (c = peek(p, 0)) >= '0' && c <= '9' && *n <= TIMES_MAX;
+	    p->pos++)
+		*n = *n * 10 + (c - '0');
+	return p->pos > from && *n <= TIMES_MAX;
+}
+
 /* x{m,n} and the like, which GBNF has too. */
 static int
 quantifier(struct pattern *p)
 {
 	size_t from = p->pos++;
+	int64_t min, max;
 
 	if (p->t.p[from] == '{') {
-		while (peek(p, 0) == ',' || (peek(p, 0) >= '0' &&
-		    peek(p, 0) <= '9'))
+		if (!times(p, &min))
+			return bad(p, "number of times expected");
+		max = min;
+		if (peek(p, 0) == ',') {
 			p->pos++;
-		if (peek(p, 0) != '}')
-			return bad(p, "'}' expected");
+			if (peek(p, 0) != '}' && !times(p, &max))
+				return bad(p, "number of times expected");
+		}
+		if (peek(p, 0) != '}' || max < min)
+			return bad(p, "{m}, {m,} or {m,n} expected");
 		p->pos++;
 	}
 	put(p->s, "%.*s", (int)(p->pos - from), p->t.p + from);
