@@ -37,27 +37,22 @@ pico_grammar_json(struct pico_err *err)
 
 /* ---- output ---- */
 
-static bool
-room(struct schema *s, size_t n)
-{
-	s->failed = s->failed || mem_grow(&s->out, &s->cap_out,
-	    s->n_out + n + 1, 1, "grammar of a schema", s->err) < 0;
-	return !s->failed;
-}
-
 void
 put(struct schema *s, const char *fmt, ...)
 {
-	char text[1000];
 	va_list ap;
 	int n;
 
 	va_start(ap, fmt);
-	n = vsnprintf(text, sizeof text, fmt, ap);
+	n = vsnprintf(NULL, 0, fmt, ap);
 	va_end(ap);
-	if (!room(s, (size_t)n))
+	s->failed = s->failed || mem_grow(&s->out, &s->cap_out,
+	    s->n_out + (size_t)n + 1, 1, "grammar of a schema", s->err) < 0;
+	if (s->failed)
 		return;
-	memcpy(s->out + s->n_out, text, (size_t)n);
+	va_start(ap, fmt);
+	(void)vsnprintf(s->out + s->n_out, (size_t)n + 1, fmt, ap);
+	va_end(ap);
 	s->n_out += (size_t)n;
 }
 
@@ -465,6 +460,8 @@ put_values(struct schema *s, uint32_t node, const char *key)
 
 /* ---- alternatives ---- */
 
+#define ONE_OF_MAX 500	/* they are compared with each other */
+
 /* The one value that a schema lets pass, if it is a const or an enum of one. */
 static uint32_t
 one_value(struct schema *s, uint32_t node)
@@ -548,7 +545,8 @@ disjoint(struct schema *s, uint32_t a, uint32_t b)
 	pa = get(s, a, "properties");
 	pb = get(s, b, "properties");
 	if (pa == JSON_NONE || pb == JSON_NONE || ka != K_OBJECT ||
-	    kb != K_OBJECT)
+	    kb != K_OBJECT || v[pa].kind != JSON_OBJECT ||
+	    v[pb].kind != JSON_OBJECT)
 		return 0;
 	for (i = v[pa].first; i != JSON_NONE; i = v[i].next)
 		for (k = v[pb].first; k != JSON_NONE; k = v[k].next) {
@@ -570,15 +568,18 @@ put_any_of(struct schema *s, uint32_t node, const char *key)
 {
 	const struct json_node *v = s->j.node;
 	uint32_t at = get(s, node, key), i, k;
-	int r;
+	bool one = strcmp(key, "oneOf") == 0;
+	int r, n = 0;
 
 	if (alone(s, node, key, key) < 0)
 		return -1;
 	if (v[at].kind != JSON_ARRAY || v[at].first == JSON_NONE)
 		return schema_bad(s, at, "no list of schemas");
 	for (i = v[at].first; i != JSON_NONE; i = v[i].next) {
-		for (k = v[at].first; strcmp(key, "oneOf") == 0 && k != i;
-		    k = v[k].next) {
+		if (one && ++n > ONE_OF_MAX)
+			return schema_bad(s, at, "more than %d schemas",
+			    ONE_OF_MAX);
+		for (k = v[at].first; one && k != i; k = v[k].next) {
 			r = disjoint(s, k, i);
 			if (r < 0)
 				return -1;
@@ -595,6 +596,9 @@ put_any_of(struct schema *s, uint32_t node, const char *key)
 
 /* ---- objects ---- */
 
+/* They are compared with each other. */
+#define PROPERTIES_MAX 2000
+
 struct property {
 	struct pico_str key;
 	uint32_t schema;	/* JSON_NONE: any value */
@@ -608,6 +612,20 @@ struct object {
 	bool open;		/* there may be others */
 	bool closed;		/* there must not be */
 };
+
+static int
+add_property(struct schema *s, struct object *o, uint32_t node,
+    struct property p)
+{
+	if (o->n == PROPERTIES_MAX)
+		return schema_bad(s, node, "more than %d properties",
+		    PROPERTIES_MAX);
+	if (mem_grow(&o->v, &o->cap, o->n + 1, sizeof *o->v, "properties",
+	    s->err) < 0)
+		return -1;
+	o->v[o->n++] = p;
+	return 0;
+}
 
 /* Adds the properties of a schema. */
 static int
@@ -627,11 +645,9 @@ add_properties(struct schema *s, struct object *o, uint32_t node, bool all)
 		for (k = 0; k < o->n; k++)
 			if (pico_str_compare(o->v[k].key, v[i].key) == 0)
 				return schema_bad(s, i, "property twice");
-		if (mem_grow(&o->v, &o->cap, o->n + 1, sizeof *o->v,
-		    "properties", s->err) < 0)
+		if (add_property(s, o, node, (struct property){ v[i].key, i,
+		    all || is_required(s, node, v[i].key) }) < 0)
 			return -1;
-		o->v[o->n++] = (struct property){ v[i].key, i,
-		    all || is_required(s, node, v[i].key) };
 	}
 	for (i = required == JSON_NONE ? required : v[required].first;
 	    i != JSON_NONE; i = v[i].next) {
@@ -644,10 +660,9 @@ add_properties(struct schema *s, struct object *o, uint32_t node, bool all)
 			o->v[k].required = true;
 			continue;
 		}
-		if (mem_grow(&o->v, &o->cap, o->n + 1, sizeof *o->v,
-		    "properties", s->err) < 0)
+		if (add_property(s, o, node, (struct property){ v[i].text,
+		    JSON_NONE, true }) < 0)
 			return -1;
-		o->v[o->n++] = (struct property){ v[i].text, JSON_NONE, true };
 	}
 	more = get(s, node, "additionalProperties");
 	if (more != JSON_NONE && v[more].kind == JSON_FALSE) {
