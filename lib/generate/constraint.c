@@ -358,6 +358,7 @@ pico_matcher_forced(const struct pico_matcher *m, struct pico_ids *out,
 	uint32_t s = m->state;
 	struct byte_set next;
 	size_t before = out->n;
+	bool whole;
 	int64_t n;
 	int b;
 
@@ -372,14 +373,15 @@ pico_matcher_forced(const struct pico_matcher *m, struct pico_ids *out,
 		if (s == 0 || text_add(c, (unsigned char)b, err) < 0)
 			return -1;
 	}
-	if (c->n_text == 0)
+	whole = automaton_can_end(c->a, s) &&
+	    count(automaton_next(c->a, s)) == 0;
+	if (c->n_text < (whole ? 1 : 2))
 		return 0;
 	n = tokens_of(c, out, err);
 	if (n < 0)
 		return -1;
 	/* the last one may be the beginning of a longer token */
-	if (out->n > before && !((size_t)n == c->n_text &&
-	    automaton_can_end(c->a, s) && count(automaton_next(c->a, s)) == 0))
+	if (out->n > before && !(whole && (size_t)n == c->n_text))
 		out->n--;
 	return 0;
 }
