@@ -6,12 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "grammar.h"
 #include "lines.h"
 #include "model.h"
 #include "sampling.h"
 
 static struct model_opts model;
 static struct sampling_opts sampling = SAMPLING_DEFAULTS;
+static struct grammar_opts bound;
 static struct pico_list stop_texts, stop_ids;
 static int64_t n_max = -1, jobs = 1, keep = -1;
 static bool binary, echo, session, ignore_eog, emit_eog, keep_going;
@@ -51,6 +53,7 @@ static const struct pico_opt options[] = {
 	{ 'k', "keep-going", PICO_OPT_FLAG, &keep_going, NULL,
 	    "a bad line gives an empty one, and exit 1 at the end",
 	    0, 0, NULL },
+	GRAMMAR_OPTIONS(bound),
 	SAMPLING_OPTIONS(sampling),
 	MODEL_OPTIONS(model),
 	CMD_OPTIONS
@@ -176,6 +179,9 @@ report(const struct running *r, const struct pico_gen_stats *s)
 		    s->reused_tokens);
 	report_rate("decode", s->new_tokens, s->decoded_tokens,
 	    s->decode_seconds);
+	if (s->forced_tokens > 0)
+		(void)fprintf(stderr, "forced:\t%" PRIu64 " tokens\n",
+		    s->forced_tokens);
 	(void)fprintf(stderr, "stop:\t%s\n", reason_name(s->reason));
 	running_report(r, s->passes);
 	(void)fprintf(stderr, "seed:\t%" PRIu64 "\n", sampling.seed);
@@ -188,6 +194,7 @@ main(int argc, char **argv)
 	struct pico_tokens_out out;
 	const struct pico_gen_sink sink = { put, end, &out };
 	struct pico_err err = {0}, fatal = {0};
+	struct pico_grammar *grammar;
 	struct pico_gen *g;
 	struct running r;
 	struct lines lines;
@@ -204,6 +211,10 @@ main(int argc, char **argv)
 		cmd_usage("option --interrupt needs --session");
 	if (binary)
 		cmd_no_terminal("option -b: binary output");
+	grammar = grammar_open(&bound);
+	if (grammar != NULL && ignore_eog)
+		cmd_usage("option --ignore-eog: not with a grammar, which ends "
+		    "the output");
 	if (interrupt)
 		catch_interrupts();
 	running_open(&r, &model, (uint32_t)jobs);
@@ -215,6 +226,14 @@ main(int argc, char **argv)
 	params.session = session;
 	params.shift = keep >= 0;
 	params.keep = keep >= 0 ? (uint32_t)keep : 0;
+	params.finish = bound.finish;
+	params.no_jump = bound.no_jump;
+	if (grammar != NULL) {
+		params.constraint = pico_constraint_new(grammar, r.vocab,
+		    &err);
+		if (params.constraint == NULL)
+			cmd_die(&err);
+	}
 	read_stops(&params, pico_vocab_n(r.vocab));
 	if (sampling_chain(&sampling, (uint32_t)pico_vocab_n(r.vocab),
 	    r.vocab, &params.chain, &err) < 0)
@@ -247,9 +266,13 @@ main(int argc, char **argv)
 	cmd_progress_end();
 	if (model.verbose)
 		report(&r, pico_gen_stats(g));
+	if (pico_gen_stats(g)->cut > 0 && status == 0)
+		status = PICO_CUT;
 
 	lines_close(&lines);
 	pico_gen_free(g);
+	pico_constraint_free(params.constraint);
+	pico_grammar_free(grammar);
 	running_close(&r);
 	free((void *)(uintptr_t)params.stop);
 	free((void *)(uintptr_t)params.stop_id);

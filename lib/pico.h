@@ -858,6 +858,75 @@ double pico_logprob(const float *logits, uint32_t n, int32_t id);
 size_t pico_top(const float *logits, uint32_t n, struct pico_cand *out,
     size_t k);
 
+/* ---- grammars ----------------------------------------------------------- */
+
+/* A language in its checked form. */
+struct pico_grammar;
+/* GBNF text, pico-grammar(5). A fault is told with line and column; so is a rule
+   that comes back to itself before it has read anything, and a grammar that no
+   finite text fits. */
+struct pico_grammar *pico_grammar_parse(const char *text, size_t n,
+    struct pico_err *err);
+/* Any JSON value (RFC 8259) without blanks; numbers that a double holds. */
+struct pico_grammar *pico_grammar_json(struct pico_err *err);
+/*
+ * GBNF text for what a JSON schema describes, pico-grammar(5): *n bytes that the
+ * caller frees. A keyword that is not supported is an error.
+ */
+char *pico_schema_grammar(const char *text, size_t n, size_t *n_out,
+    struct pico_err *err);
+void pico_grammar_free(struct pico_grammar *g);
+
+/*
+ * A grammar for the output of a vocabulary, and what was worked out about it.
+ * Both must outlive it. vocab may be NULL: then matchers take texts only. Not
+ * shared between threads.
+ */
+struct pico_constraint;
+struct pico_constraint *pico_constraint_new(const struct pico_grammar *g,
+    const struct pico_vocab *vocab, struct pico_err *err);
+void pico_constraint_free(struct pico_constraint *c);
+
+/* One output on its way; free all matchers before their constraint. */
+struct pico_matcher;
+struct pico_matcher *pico_matcher_new(struct pico_constraint *c,
+    struct pico_err *err);
+void pico_matcher_free(struct pico_matcher *m);
+/* Begins another output. */
+void pico_matcher_restart(struct pico_matcher *m);
+/* Goes on from where another one of the same constraint is. */
+void pico_matcher_copy(struct pico_matcher *to, const struct pico_matcher *from);
+/*
+ * Goes on by n bytes, or by those of a token: 1; or 0 if they do not fit, and
+ * then nothing has changed. Tokens that are no text (control tokens, those that
+ * end a generation) never fit. -1 without memory, and if there are too many ways
+ * to read what there is.
+ */
+int pico_matcher_text(struct pico_matcher *m, const char *p, size_t n,
+    struct pico_err *err);
+int pico_matcher_token(struct pico_matcher *m, int32_t id,
+    struct pico_err *err);
+/* Whether the output may end here, and whether it must. */
+bool pico_matcher_can_end(const struct pico_matcher *m);
+bool pico_matcher_over(const struct pico_matcher *m);
+/*
+ * The logits with -infinity for all tokens that do not fit; borrowed until the
+ * next call for the same constraint. End-of-generation tokens fit exactly if the
+ * output may end. NULL on failure, and if no token fits.
+ */
+const float *pico_matcher_mask(struct pico_matcher *m, const float *logits,
+    struct pico_err *err);
+/*
+ * Appends the tokens of the bytes that must come next, if there is no choice;
+ * without the last one, which may be the beginning of a longer one, unless the
+ * output is complete with it. They are still to be told to the matcher.
+ */
+int pico_matcher_forced(const struct pico_matcher *m, struct pico_ids *out,
+    struct pico_err *err);
+/* The same for the fewest bytes with which the output can end. */
+int pico_matcher_closing(const struct pico_matcher *m, struct pico_ids *out,
+    struct pico_err *err);
+
 /* ---- generation -------------------------------------------------------- */
 
 struct pico_gen_params {
@@ -876,6 +945,9 @@ struct pico_gen_params {
 					   tokens and forgets the older half of
 					   the others */
 	uint32_t keep;			/* at most n_ctx - 2 */
+	struct pico_constraint *constraint;	/* of the output, or NULL */
+	bool finish;			/* close what a limit cuts off */
+	bool no_jump;			/* draw what the grammar forces, too */
 };
 
 struct pico_gen_stats {
@@ -885,6 +957,9 @@ struct pico_gen_stats {
 					   comes out of its prompt's pass */
 	uint64_t decoded_tokens;	/* computed one by one after that */
 	uint64_t passes;		/* over the weights */
+	uint64_t forced_tokens;		/* of the new ones, by the grammar */
+	uint64_t cut;			/* sequences that ended, by a limit,
+					   where their grammar has no end */
 	double prompt_seconds, decode_seconds;
 	enum pico_reason reason;	/* of the sequence that ended last */
 };

@@ -56,6 +56,7 @@ struct slot {
 				   forgotten: the others are the context */
 	int64_t made;		/* tokens generated */
 	struct held held;
+	struct pico_matcher *matcher;	/* if there is a grammar */
 	uint32_t queued;	/* columns in this pass */
 	/* Another slot is computing the first `share` tokens of this prompt,
 	   too: wait for it. 0: nothing to wait for. */
@@ -67,7 +68,6 @@ struct slot {
 
 /* Fewer tokens in common are not worth waiting for. */
 #define SHARE_MIN 32
-
 
 struct pico_gen {
 	struct pico_ctx *ctx;
@@ -81,6 +81,7 @@ struct pico_gen {
 	struct entry *first, *last;	/* the queue */
 	uint64_t next_number;
 	char *piece;
+	struct pico_ids forced;
 	struct pico_gen_stats stats;
 };
 
@@ -280,6 +281,88 @@ is_stop_id(const struct pico_gen *g, int32_t id)
 	return false;
 }
 
+/*
+ * A limit was reached. Output that its grammar does not let end here is cut off,
+ * or closed by the shortest way to an end; that is not limited.
+ */
+static int
+end_early(struct pico_gen *g, struct slot *s, enum pico_reason reason,
+    struct pico_err *err)
+{
+	struct pico_ids *ids = &g->forced;
+	size_t i;
+
+	if (s->matcher == NULL || pico_matcher_can_end(s->matcher))
+		return end_sequence(g, s, reason, err);
+	if (!g->p->finish) {
+		g->stats.cut++;
+		return end_sequence(g, s, reason, err);
+	}
+	ids->n = 0;
+	if (release(g, s, SIZE_MAX, err) < 0 ||
+	    pico_matcher_closing(s->matcher, ids, err) < 0)
+		return -1;
+	for (i = 0; i < ids->n; i++)
+		if (push(&s->ids, ids->v[i], err) < 0 ||
+		    output(g, s, ids->v[i], err) < 0)
+			return -1;
+	g->stats.new_tokens += ids->n;
+	return end_sequence(g, s, PICO_END_STOP, err);
+}
+
+/* Goes on by a token that is no end of generation: 1, or 0 if the sequence
+   ended there. */
+static int
+go_on(struct pico_gen *g, struct slot *s, int32_t id, struct pico_err *err)
+{
+	int r;
+
+	if (push(&s->ids, id, err) < 0 || (s->matcher != NULL &&
+	    pico_matcher_token(s->matcher, id, err) < 0))
+		return -1;
+	s->made++;
+	g->stats.new_tokens++;
+	r = g->p->n_stop > 0 ? hold(g, s, id, err) : output(g, s, id, err);
+	if (r < 0)
+		return -1;
+	if (r > 0)
+		return end_sequence(g, s, PICO_END_STOP, err);
+	if (s->matcher != NULL && pico_matcher_over(s->matcher)) {
+		if (release(g, s, SIZE_MAX, err) < 0)
+			return -1;
+		return end_sequence(g, s, PICO_END_STOP, err);
+	}
+	if (g->p->n_max >= 0 && s->made >= g->p->n_max)
+		return end_early(g, s, PICO_END_LIMIT, err);
+	if (context_n(s) < pico_ctx_n_ctx(g->ctx))
+		return 1;
+	if (!g->p->shift)
+		return end_early(g, s, PICO_END_CONTEXT, err);
+	return shift(g, s, err) < 0 ? -1 : 1;
+}
+
+/* Goes on by what the grammar forces: 1 if there was something. To slide a
+   context, all before must have been computed: then tokens come one by one. */
+static int
+jump(struct pico_gen *g, struct slot *s, struct pico_err *err)
+{
+	struct pico_ids *ids = &g->forced;
+	size_t i;
+	int r = 1;
+
+	ids->n = 0;
+	if (s->matcher == NULL || g->p->no_jump)
+		return 0;
+	if (pico_matcher_forced(s->matcher, ids, err) < 0)
+		return -1;
+	if (g->p->shift && ids->n >= pico_ctx_n_ctx(g->ctx) - context_n(s))
+		return 0;
+	g->stats.forced_tokens += ids->n;
+	for (i = 0; i < ids->n && r == 1; i++)
+		r = go_on(g, s, ids->v[i], err);
+	return r < 0 ? -1 : ids->n > 0;
+}
+
 /* Draws the next token of a sequence whose context is computed. */
 static int
 draw(struct pico_gen *g, struct slot *s, const float *logits,
@@ -289,8 +372,15 @@ draw(struct pico_gen *g, struct slot *s, const float *logits,
 	struct pico_seq seq = { .ids = s->ids.v, .n = s->ids.n,
 	    .seed = g->p->seed, .number = s->number, .drift = s->drift };
 	int32_t id;
-	int r;
+	int r = s->made == 0 ? jump(g, s, err) : 0;
 
+	if (r != 0)
+		return MIN(r, 0);
+	if (s->matcher != NULL)
+		logits = pico_matcher_mask(s->matcher, logits, &why);
+	if (logits == NULL)
+		return fail(err, "sequence %" PRIu64 ", position %zu: %s",
+		    s->number + 1, s->ids.n, why.msg);
 	if (pico_sampler_draw(g->sampler, &g->p->chain, logits, &seq, &id,
 	    &why) < 0)
 		return fail(err, "sequence %" PRIu64 ", %s", s->number + 1,
@@ -298,28 +388,16 @@ draw(struct pico_gen *g, struct slot *s, const float *logits,
 	s->drift = seq.drift;
 	if (is_stop_id(g, id))
 		return end_sequence(g, s, PICO_END_STOP, err);
-	if (push(&s->ids, id, err) < 0)
-		return -1;
 	if (!g->p->ignore_eog && pico_vocab_is_eog(g->vocab, id)) {
+		if (push(&s->ids, id, err) < 0)
+			return -1;
 		if (g->p->emit_eog && (release(g, s, SIZE_MAX, err) < 0 ||
 		    output(g, s, id, err) < 0))
 			return -1;
 		return end_sequence(g, s, PICO_END_EOG, err);
 	}
-	s->made++;
-	g->stats.new_tokens++;
-	r = g->p->n_stop > 0 ? hold(g, s, id, err) : output(g, s, id, err);
-	if (r < 0)
-		return -1;
-	if (r > 0)
-		return end_sequence(g, s, PICO_END_STOP, err);
-	if (g->p->n_max >= 0 && s->made >= g->p->n_max)
-		return end_sequence(g, s, PICO_END_LIMIT, err);
-	if (context_n(s) < pico_ctx_n_ctx(g->ctx))
-		return 0;
-	if (g->p->shift)
-		return shift(g, s, err);
-	return end_sequence(g, s, PICO_END_CONTEXT, err);
+	r = go_on(g, s, id, err);
+	return r > 0 ? MIN(jump(g, s, err), 0) : r;
 }
 
 /* Takes over as much of the context as some slot has computed already. The
@@ -478,13 +556,15 @@ pico_gen_add(struct pico_gen *g, const int32_t *ids, size_t n, bool echo,
 	s->number = g->p->session ? 0 : g->next_number;
 	g->next_number++;
 	s->made = 0;
+	if (s->matcher != NULL)
+		pico_matcher_restart(s->matcher);
 	for (i = 0; echo && i < n; i++)
 		if (output(g, s, ids[i], err) < 0)
 			return -1;
 	if (g->p->n_max == 0)
-		return end_sequence(g, s, PICO_END_LIMIT, err);
+		return end_early(g, s, PICO_END_LIMIT, err);
 	if (context_n(s) == n_ctx && !g->p->shift)
-		return end_sequence(g, s, PICO_END_CONTEXT, err);
+		return end_early(g, s, PICO_END_CONTEXT, err);
 	reuse(g, s);
 	follow(g, s);
 	return 0;
@@ -582,6 +662,7 @@ pico_gen_new(struct pico_ctx *ctx, const struct pico_vocab *vocab,
     struct pico_err *err)
 {
 	struct pico_gen *g = mem_new(1, sizeof *g, "generator", err);
+	uint32_t i;
 
 	if (g == NULL)
 		return NULL;
@@ -610,6 +691,14 @@ pico_gen_new(struct pico_ctx *ctx, const struct pico_vocab *vocab,
 		pico_gen_free(g);
 		return NULL;
 	}
+	for (i = 0; params->constraint != NULL && i < g->n_slots; i++) {
+		g->slots[i].matcher = pico_matcher_new(params->constraint,
+		    err);
+		if (g->slots[i].matcher == NULL) {
+			pico_gen_free(g);
+			return NULL;
+		}
+	}
 	return g;
 }
 
@@ -626,6 +715,7 @@ pico_gen_free(struct pico_gen *g)
 		free(g->slots[i].held.ids.v);
 		free(g->slots[i].held.end);
 		free(g->slots[i].held.text);
+		pico_matcher_free(g->slots[i].matcher);
 	}
 	while ((e = g->first) != NULL) {
 		g->first = e->next;
@@ -633,6 +723,7 @@ pico_gen_free(struct pico_gen *g)
 		free(e);
 	}
 	pico_sampler_free(g->sampler);
+	free(g->forced.v);
 	free(g->slots);
 	free(g->cols);
 	free(g->piece);
