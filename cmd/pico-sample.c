@@ -27,7 +27,7 @@ static const struct pico_opt options[] = {
 	    "stop after N tokens in all", 0, 0, NULL },
 	GRAMMAR_OPTIONS(bound),
 	{ 'm', "model", PICO_OPT_TEXT, &model, "FILE",
-	    "whose vocabulary a grammar, or --dry, needs ($PICO_MODEL, or the "
+	    "whose vocabulary a grammar or DRY needs ($PICO_MODEL, or the "
 	    "installed one)", 0, 0, NULL },
 	SAMPLING_OPTIONS(sampling),
 	{ 0, "emit-eog", PICO_OPT_FLAG, &emit_eog, NULL,
@@ -356,8 +356,8 @@ sample_file(const char *operand)
 		cmd_die(&err);
 	n_vocab = pico_logits_n_vocab(in);
 	if (vocab != NULL && (uint32_t)pico_vocab_n(vocab) != n_vocab)
-		cmd_fail("%s: logits for %" PRIu32 " tokens, the model has "
-		    "%" PRId32, name, n_vocab, pico_vocab_n(vocab));
+		cmd_fail("%s: logits for %" PRIu32 " tokens, the model's "
+		    "vocabulary has %" PRId32, name, n_vocab, pico_vocab_n(vocab));
 	sampler = pico_sampler_new(n_vocab, &err);
 	if (sampler == NULL ||
 	    sampling_chain(&sampling, n_vocab, vocab, &chain, &err) < 0)
