@@ -224,6 +224,7 @@ repeat(struct parser *p, uint32_t min, uint32_t max)
 		n = p->g->node;
 		if (end < 0)
 			return -1;
+		n[g->cur].next = end;	/* nothing leads there any more */
 		n[g->prev].next = g->cur = g->elem = end;
 		return 0;
 	}

@@ -363,6 +363,20 @@ counted(void)
 }
 
 static bool
+none(void)
+{
+	static const char t[] = "root ::= x{0} (\"b\" x+){0} \"a\"\n"
+	    "x ::= root \"c\" | \"d\"";
+	struct pico_grammar *g;
+	struct pico_constraint *c = constraint(t, sizeof t - 1, &g);
+	bool ok = c != NULL && match(c, (struct pico_str){ "a", 1 }) == 2 &&
+	    match(c, (struct pico_str){ "da", 2 }) == 0;
+
+	done(c, g);
+	return ok;
+}
+
+static bool
 refused(const char *grammar, const char *message)
 {
 	struct pico_err err = {0};
@@ -411,6 +425,7 @@ test_hard(void)
 	for (i = 0; i < COUNT(faults); i++)
 		check(refused(faults[i].grammar, faults[i].message),
 		    faults[i].message);
+	check(none(), "no times at all");
 	check(nested(60000, "(", "\"a\"", ")"), "60000 parentheses");
 	check(nested(60000, "(", "\"a\"", ")*"), "60000 repetitions");
 	check(nested(1, "(", "\"a\"*", ")*"), "(\"a\"*)*");
