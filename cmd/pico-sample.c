@@ -357,7 +357,8 @@ sample_file(const char *operand)
 	n_vocab = pico_logits_n_vocab(in);
 	if (vocab != NULL && (uint32_t)pico_vocab_n(vocab) != n_vocab)
 		cmd_fail("%s: logits for %" PRIu32 " tokens, the model's "
-		    "vocabulary has %" PRId32, name, n_vocab, pico_vocab_n(vocab));
+		    "vocabulary has %" PRId32, name, n_vocab,
+		    pico_vocab_n(vocab));
 	sampler = pico_sampler_new(n_vocab, &err);
 	if (sampler == NULL ||
 	    sampling_chain(&sampling, n_vocab, vocab, &chain, &err) < 0)

@@ -255,7 +255,7 @@ is not among the samplers" ]
 	run --separate-stderr pico-sample --dry 1 <<<$'# 2\n0\t9 0\n'
 	[ "$status" -eq 1 ]
 	[ "$stderr" = "pico-sample: standard input: logits for 2 tokens, the \
-model has $((n))" ]
+model's vocabulary has $((n))" ]
 	run --separate-stderr pico-sample --dry 1 -m /nowhere \
 	    <<<$'# 2\n0\t9 0\n'
 	[ "$status" -eq 1 ]
