@@ -79,19 +79,18 @@ cgroup_path(const char *root, const char *controller, char *out, size_t size)
 	return false;
 }
 
-/* CPU quota in whole cores, rounded down, at least 1; 0 if there is none. */
-static unsigned
-cpu_quota(void)
+unsigned
+machine_quota(const char *root)
 {
-	char path[2048], file[2300], buf[128], *end;
+	char path[1024], file[2300], buf[128], *end;
 	long long quota, period;
 	unsigned best = 0, q;
 
 	/* v2: every level up to the root may limit */
-	if (cgroup_path("", NULL, path, sizeof path)) {
+	if (cgroup_path(root, NULL, path, sizeof path)) {
 		for (;;) {
 			(void)snprintf(file, sizeof file,
-			    "/sys/fs/cgroup%s/cpu.max", path);
+			    "%s/sys/fs/cgroup%s/cpu.max", root, path);
 			if (slurp(file, buf, sizeof buf) &&
 			    strncmp(buf, "max", 3) != 0) {
 				quota = strtoll(buf, &end, 10);
@@ -107,19 +106,21 @@ cpu_quota(void)
 			*end = '\0';
 		}
 	}
-	if (cgroup_path("", "cpu", path, sizeof path)) {
+	if (cgroup_path(root, "cpu", path, sizeof path)) {
 		/* inside a container the mount is the process's own group */
 		const char *at[] = { path, "" };
 		size_t i;
 
 		for (i = 0; i < COUNT(at); i++) {
 			(void)snprintf(file, sizeof file,
-			    "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", at[i]);
+			    "%s/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", root,
+			    at[i]);
 			if (!slurp(file, buf, sizeof buf))
 				continue;
 			quota = strtoll(buf, NULL, 10);
 			(void)snprintf(file, sizeof file,
-			    "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", at[i]);
+			    "%s/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", root,
+			    at[i]);
 			if (quota <= 0 || !slurp(file, buf, sizeof buf))
 				continue;
 			period = strtoll(buf, NULL, 10);
@@ -171,7 +172,7 @@ pico_default_threads(void)
 		n = (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 	else
 		n = MAX(physical_cores(&set), 1);
-	quota = cpu_quota();
+	quota = machine_quota("");
 	if (quota > 0)
 		n = MIN(n, quota);
 	return n;
@@ -296,6 +297,13 @@ pico_disk_read(void)
 }
 
 #else
+
+unsigned
+machine_quota(const char *root)
+{
+	(void)root;
+	return 0;
+}
 
 struct room
 machine_memory(const char *root)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory limits as the kernel tells them, from made-up files. */
+/* Limits of memory and processors as the kernel tells them, from made-up files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -115,6 +115,23 @@ main(void)
 	ok(machine_limit(root, UINT64_MAX) == 0, "no limit would do");
 	put("/proc/meminfo", "MemAvailable:    50 kB\n");
 	ok(machine_limit(root, 100000000) == 0, "it is not the group");
+
+	clear();
+	ok(machine_quota(root) == 0, "nothing is known of processors");
+	put("/proc/self/cgroup", "0::/a/b\n");
+	put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+	ok(machine_quota(root) == 0, "v2: no quota");
+	put("/sys/fs/cgroup/a/b/cpu.max", "390000 100000\n");
+	ok(machine_quota(root) == 3, "v2: a quota is rounded down");
+	put("/sys/fs/cgroup/a/cpu.max", "50000 100000\n");
+	ok(machine_quota(root) == 1, "v2: half a processor further up");
+	clear();
+	put("/proc/self/cgroup", "4:cpu,cpuacct:/x\n");
+	put("/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "-1\n");
+	put("/sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n");
+	ok(machine_quota(root) == 0, "v1: no quota");
+	put("/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "250000\n");
+	ok(machine_quota(root) == 2, "v1: a quota");
 	clear();
 	(void)rmdir(root);
 	printf("1..%d\n", n_tests);
