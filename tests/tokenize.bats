@@ -349,6 +349,14 @@ unigram() {
 	expect_error 1 "key 'tokenizer.ggml.precompiled_charsmap': a text has more than 128 bytes"
 }
 
+@test 'a vocabulary without a newline' {
+	cd "$BATS_TEST_TMPDIR"
+	unigram b 1 >m
+	[ "$(printf 'a\nb' | pico-tokenize -m m)" = '3 2 4 1' ]
+	[ "$(printf 'a\nb\n' | pico-tokenize -l -m m)" = '3 1'$'\n''4 1' ]
+	[ "$(echo 3 4 | pico-detokenize -m m)" = ab ]
+}
+
 @test 'malformed vocabularies are refused with the name of the key' {
 	need_shared
 	dir=$SHARED/conformance/gguf/malformed
@@ -394,6 +402,28 @@ unigram() {
 	# a word that is too long is one unknown token
 	[ "$(head -c 10000000 /dev/zero | tr '\0' a |
 	    pico-tokenize -m "$DATA/tokenizer/wordpiece.gguf")" = '2 1 3' ]
+}
+
+# seconds COMMAND...: of processor time that it takes, at least 0.1.
+seconds() {
+	local TIMEFORMAT=%U
+	{ time "$@" >/dev/null 2>&1; } 2>&1 | awk '{ print $1 < 0.1 ? 0.1 : $1 }'
+}
+
+@test 'eight times the text, about eight times the time' {
+	cd "$BATS_TEST_TMPDIR"
+	prose >text
+	for i in $(seq 15); do cat text; done | head -c 1000000 >short
+	for i in $(seq 8); do cat short; done >long
+	for m in "$MODEL" "$BPE" "$DATA"/tokenizer/[lruw]*.gguf; do
+		s=$(seconds pico-tokenize -S -m "$m" short)
+		l=$(seconds pico-tokenize -S -m "$m" long)
+		# the square would be 64 times; other programs run, too
+		awk "BEGIN { exit !($l < 24 * $s) }" || {
+			echo "$m: $s s, $l s"
+			return 1
+		}
+	done
 }
 
 @test 'a long text takes little memory' {
