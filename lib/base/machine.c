@@ -135,9 +135,9 @@ machine_quota(const char *root)
 
 /* Physical cores among the processors of `set`: siblings count once. */
 static unsigned
-physical_cores(const cpu_set_t *set)
+physical_cores(const char *root, const cpu_set_t *set)
 {
-	char file[128], buf[256];
+	char file[1024], buf[256];
 	unsigned cores = 0;
 	int cpu;
 
@@ -146,8 +146,8 @@ physical_cores(const cpu_set_t *set)
 
 		if (!CPU_ISSET(cpu, set))
 			continue;
-		(void)snprintf(file, sizeof file, "/sys/devices/system/cpu/"
-		    "cpu%d/topology/thread_siblings_list", cpu);
+		(void)snprintf(file, sizeof file, "%s/sys/devices/system/cpu/"
+		    "cpu%d/topology/thread_siblings_list", root, cpu);
 		if (!slurp(file, buf, sizeof buf)) {
 			cores++;
 			continue;
@@ -162,7 +162,7 @@ physical_cores(const cpu_set_t *set)
 }
 
 uint32_t
-pico_default_threads(void)
+machine_threads(const char *root)
 {
 	unsigned n, quota;
 	cpu_set_t set;
@@ -171,8 +171,8 @@ pico_default_threads(void)
 	if (sched_getaffinity(0, sizeof set, &set) != 0)
 		n = (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 	else
-		n = MAX(physical_cores(&set), 1);
-	quota = machine_quota("");
+		n = MAX(physical_cores(root, &set), 1);
+	quota = machine_quota(root);
 	if (quota > 0)
 		n = MIN(n, quota);
 	return n;
@@ -313,10 +313,11 @@ machine_memory(const char *root)
 }
 
 uint32_t
-pico_default_threads(void)
+machine_threads(const char *root)
 {
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
 
+	(void)root;
 	return n > 0 ? (uint32_t)n : 1;
 }
 
@@ -337,6 +338,12 @@ static uint64_t
 usable(uint64_t left)
 {
 	return left < UINT64_MAX ? left - left / SPARE : left;
+}
+
+uint32_t
+pico_default_threads(void)
+{
+	return machine_threads("");
 }
 
 uint64_t
