@@ -76,6 +76,11 @@ $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libpico.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< $(BUILD)/libpico.a $(LIBS)
 
+# Memory is refused there: its calls go through the test.
+$(BUILD)/unit/test_alloc: EXTRA_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc \
+	-Wl,--wrap=realloc,--wrap=posix_memalign,--wrap=strdup,--wrap=free \
+	-Wl,--wrap=realpath
+
 BENCH_LIBS = $(BUILD)/cmd.a $(BUILD)/libpico.a
 $(BUILD)/bench/mkmodel: $(BUILD)/tests/mkmodel.o $(BENCH_LIBS)
 $(BUILD)/bench/limits: $(BUILD)/tests/bench/limits.o $(BENCH_LIBS)

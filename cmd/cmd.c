@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -32,6 +33,8 @@ guard_descriptors(void)
 		if (fcntl(fd, F_GETFD) != -1 || errno != EBADF)
 			continue;
 		got = open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+		if (got < 0)
+			got = open("/", O_RDONLY);	/* is there always */
 		if (got >= 0 && got != fd)
 			(void)close(got);
 	}
@@ -46,6 +49,8 @@ cmd_start(const struct cmd *c, const struct pico_opt *table, int argc,
 
 	name = c->name;
 	guard_descriptors();
+	/* a limit on the size of files is an error of write(2), and told */
+	(void)signal(SIGXFSZ, SIG_IGN);
 	first = pico_options(table, argc, argv, &err);
 	if (first < 0)
 		cmd_die(&err);
@@ -275,12 +280,28 @@ cmd_open(const char *operand, const char **for_messages)
 	return fd;
 }
 
+size_t
+cmd_read(int fd, const char *for_messages, void *p, size_t n)
+{
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+	ssize_t k;
+
+	/* a stranger may have set the descriptor to non-blocking */
+	while ((k = read(fd, p, n)) < 0 && (errno == EINTR ||
+	    (errno == EAGAIN && (poll(&wait, 1, -1) >= 0 || errno == EINTR))))
+		;
+	if (k < 0)
+		cmd_fail("read error on %s: %s", for_messages,
+		    strerror(errno));
+	return (size_t)k;
+}
+
 char *
 cmd_read_all(int fd, const char *for_messages, size_t *n)
 {
 	size_t cap = 0;
 	char *buf = NULL, *p;
-	ssize_t k;
+	size_t k;
 
 	*n = 0;
 	for (;;) {
@@ -294,18 +315,10 @@ cmd_read_all(int fd, const char *for_messages, size_t *n)
 			}
 			buf = p;
 		}
-		k = read(fd, buf + *n, cap - *n);
+		k = cmd_read(fd, for_messages, buf + *n, cap - *n);
 		if (k == 0)
 			return buf;
-		if (k > 0) {
-			*n += (size_t)k;
-		} else if (errno != EINTR) {
-			int why = errno;
-
-			free(buf);
-			cmd_fail("read error on %s: %s", for_messages,
-			    strerror(why));
-		}
+		*n += k;
 	}
 }
 

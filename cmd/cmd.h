@@ -67,6 +67,9 @@ void cmd_will_map(const char *path);
 /* Opens an input operand ("-" is stdin); exits 1 if it cannot. *name is for
    messages. */
 int cmd_open(const char *operand, const char **name);
+/* As read(), but waits for what a non-blocking one does not have yet. Exits 1 on
+   a fault. */
+size_t cmd_read(int fd, const char *name, void *p, size_t n);
 /* Reads a descriptor to its end; the caller frees. Exits 1 on a fault. */
 char *cmd_read_all(int fd, const char *name, size_t *n);
 /* For `-s`: a whole number or "random". Data is a uint64_t. */

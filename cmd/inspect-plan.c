@@ -2,6 +2,7 @@
 /* Whether a model runs here, and what it needs. */
 #include "inspect.h"
 
+#include <errno.h>
 #include <inttypes.h>
 
 /* NULL and *err: it does not run. */
@@ -21,9 +22,13 @@ put_needs(const struct pico_gguf *g)
 {
 	struct pico_ctx_params params = {0};
 	struct pico_err err = {0};
-	struct pico_model *m = open_model(g, &err);
+	struct pico_model *m;
 	struct pico_plan p;
 
+	errno = 0;
+	m = open_model(g, &err);
+	if (m == NULL && errno == ENOMEM)	/* says nothing of the model */
+		cmd_die(&err);
 	if (m == NULL || pico_plan(m, &params, &p, &err) < 0) {
 		printf("runs here:\tno: %s\n", err.msg);
 		pico_model_close(m);

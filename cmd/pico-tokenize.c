@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* pico-tokenize: text to tokens. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,16 +193,11 @@ tokenize_file(const char *operand)
 	bool split = lines || records;
 	const char *name;
 	int fd = cmd_open(operand, &name);
-	ssize_t k;
+	size_t k;
 
-	while ((k = read(fd, buf + n, cap - n)) != 0) {
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k < 0)
-			cmd_fail("read error on %s: %s", name,
-			    strerror(errno));
+	while ((k = cmd_read(fd, name, buf + n, cap - n)) != 0) {
 		seen = n;
-		n += (size_t)k;
+		n += k;
 		from = 0;
 		while (split && (p = memchr(buf + seen, lines ? '\n' : '\0',
 		    n - seen)) != NULL) {

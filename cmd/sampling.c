@@ -26,7 +26,8 @@ sampling_bias(const char *arg, void *data, struct pico_err *err)
 		return -1;
 	v = realloc(o->bias, (o->n_bias + 1) * sizeof *v);
 	if (v == NULL)
-		return pico_fail(err, PICO_ERROR, "no memory");
+		return pico_fail(err, PICO_ERROR, "no memory for %zu bytes",
+		    (o->n_bias + 1) * sizeof *v);
 	v[o->n_bias++] = (struct pico_bias){ (int32_t)id, bias };
 	o->bias = v;
 	return 0;

@@ -122,8 +122,8 @@ struct pico_opt {
  * Parses argv by the table: short letters may be grouped and take their
  * argument attached or apart, long ones as --name=value or --name value,
  * operands may stand between options, `--` ends the options. Operands are moved
- * to the end of argv; returns the index of the first one, or -1 with
- * err->status PICO_USAGE.
+ * to the end of argv; returns the index of the first one, or -1: err->status is
+ * PICO_USAGE if it is the user's fault.
  */
 int pico_options(const struct pico_opt *table, int argc, char **argv,
     struct pico_err *err);

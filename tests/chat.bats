@@ -184,6 +184,10 @@ setup() {
 	echo '{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}' >t
 	run_split bash -c 'ulimit -s 128; pico-chat --text --template-file t user:x'
 	expect_error 1 'template: line 1, column .*: more than'
+	# nor does it take all memory: doubled 64 times
+	echo '{% set n = namespace(x="a") %}{% for i in range(64) %}{% set n.x = n.x ~ n.x %}{% endfor %}' >t
+	run_split pico-chat --text --template-file t user:x
+	expect_error 1 'template: line 1, column .*: more than 134217728 bytes of memory'
 	for n in 10 100000; do
 		{
 			printf '{{ '

@@ -45,3 +45,25 @@ stable() {
 		}
 	done <targets
 }
+
+@test 'tests that tests/README names for each fault are there' {
+	grep -E $'^\t[a-z_]+(\\.bats)?: ' "$ROOT/tests/README" >tests
+	[ "$(wc -l <tests)" -gt 120 ]
+	while IFS= read -r line; do
+		file=${line%%: *}
+		file=${file#?}
+		name=${line#*: }
+		case $file in
+		*.bats) grep '^@test' "$ROOT/tests/$file" ;;
+		*) cat "$ROOT/tests/unit/$file.c" ;;
+		esac | grep -qF -- "$name" || {
+			echo "$line"
+			return 1
+		}
+	done <tests
+	# every fault has one; those of grammars are named by their file
+	awk '/^[A-Z ]+$/ { next }
+	    /^[^\t]/ { if (fault != "") { print fault; bad = 1 } fault = $0 }
+	    /^\t/ { fault = "" }
+	    END { exit bad }' <(sed '1,/^MODEL FILES$/d' "$ROOT/tests/README")
+}

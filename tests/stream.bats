@@ -42,6 +42,13 @@ HEADER='\211PTK\1\0\0\0'
 	[ "$output" = $'Once\nupon' ]
 }
 
+@test 'text: a line has no limit but memory' {
+	cd "$BATS_TEST_TMPDIR"
+	yes 405 | head -n 2000000 | tr '\n' ' ' >long
+	[ "$(pico-detokenize -kx long | wc -c)" -eq \
+	    $((2000000 * $(echo 405 | pico-detokenize -kx | wc -c))) ]
+}
+
 @test 'binary: sequences and their ends' {
 	reads '"Once"' "$HEADER"'\1\0\0\0\55\2\0\0\377\377\377\377'
 	reads '"Once"' "$HEADER"'\1\0\0\0\55\2\0\0'

@@ -304,6 +304,59 @@ changed() {
 	expect_error 2 "kind 'llama' has none"
 }
 
+# le NUMBER BYTES and text STRING write parts of a GGUF file.
+le() {
+	local i
+	for ((i = 0; i < $2; i++)); do
+		printf "\\x$(printf %02x $(($1 >> 8 * i & 255)))"
+	done
+}
+
+text() {
+	le ${#1} 8
+	printf %s "$1"
+}
+
+# unigram TOKEN N: a vocabulary of five tokens, the last one TOKEN; N bytes
+# replace a character.
+unigram() {
+	local name
+	printf GGUF; le 3 4; le 0 8; le 4 8
+	text tokenizer.ggml.model; le 8 4; text t5
+	text tokenizer.ggml.tokens; le 9 4; le 8 4; le 5 8
+	for name in '<pad>' '</s>' '<unk>' a "$1"; do
+		text "$name"
+	done
+	text tokenizer.ggml.scores; le 9 4; le 6 4; le 5 8
+	head -c 20 /dev/zero
+	text tokenizer.ggml.precompiled_charsmap; le 9 4; le 0 4
+	le $((4 + 4 + $2 + 1)) 8; le 4 4; le 0 4
+	head -c "$2" /dev/zero | tr '\0' a; le 0 1
+}
+
+@test 'texts that would take memory out of proportion are refused' {
+	cd "$BATS_TEST_TMPDIR"
+	long=$(head -c 65535 /dev/zero | tr '\0' b)
+	unigram "$long" 128 >m
+	sh_gives '3 2 4 1' "printf 'a b%s' $long | pico-tokenize -m m"
+	unigram "b$long" 128 >m
+	run_split pico-tokenize -m m </dev/null
+	expect_error 1 "key 'tokenizer.ggml.tokens': token 4 has 65536 bytes, at most 65535"
+	run_split pico-detokenize -m m </dev/null
+	expect_error 1 "token 4 has 65536 bytes"
+	unigram b 129 >m
+	run_split pico-tokenize -m m </dev/null
+	expect_error 1 "key 'tokenizer.ggml.precompiled_charsmap': a text has more than 128 bytes"
+}
+
+@test 'a vocabulary without a newline' {
+	cd "$BATS_TEST_TMPDIR"
+	unigram b 1 >m
+	[ "$(printf 'a\nb' | pico-tokenize -m m)" = '3 2 4 1' ]
+	[ "$(printf 'a\nb\n' | pico-tokenize -l -m m)" = '3 1'$'\n''4 1' ]
+	[ "$(echo 3 4 | pico-detokenize -m m)" = ab ]
+}
+
 @test 'malformed vocabularies are refused with the name of the key' {
 	need_shared
 	dir=$SHARED/conformance/gguf/malformed
@@ -349,6 +402,28 @@ changed() {
 	# a word that is too long is one unknown token
 	[ "$(head -c 10000000 /dev/zero | tr '\0' a |
 	    pico-tokenize -m "$DATA/tokenizer/wordpiece.gguf")" = '2 1 3' ]
+}
+
+# seconds COMMAND...: of processor time that it takes, at least 0.1.
+seconds() {
+	local TIMEFORMAT=%U
+	{ time "$@" >/dev/null 2>&1; } 2>&1 | awk '{ print $1 < 0.1 ? 0.1 : $1 }'
+}
+
+@test 'eight times the text, about eight times the time' {
+	cd "$BATS_TEST_TMPDIR"
+	prose >text
+	for i in $(seq 15); do cat text; done | head -c 1000000 >short
+	for i in $(seq 8); do cat short; done >long
+	for m in "$MODEL" "$BPE" "$DATA"/tokenizer/[lruw]*.gguf; do
+		s=$(seconds pico-tokenize -S -m "$m" short)
+		l=$(seconds pico-tokenize -S -m "$m" long)
+		# the square would be 64 times; other programs run, too
+		awk "BEGIN { exit !($l < 24 * $s) }" || {
+			echo "$m: $s s, $l s"
+			return 1
+		}
+	done
 }
 
 @test 'a long text takes little memory' {

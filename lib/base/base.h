@@ -179,6 +179,11 @@ struct room {
 };
 /* root: "" but in tests, where it is put before /proc and /sys. */
 struct room machine_memory(const char *root);
+/* CPU quota in whole cores, rounded down, at least 1; 0 if there is none. */
+unsigned machine_quota(const char *root);
+/* Threads that make sense: processors this process may run on, siblings counted
+   once, and no more than the quota. */
+uint32_t machine_threads(const char *root);
 /* If a cgroup leaves pico_memory() less than `need`: the limit with which that
    would be enough. Otherwise 0. */
 uint64_t machine_limit(const char *root, uint64_t need);

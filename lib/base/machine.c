@@ -79,19 +79,18 @@ cgroup_path(const char *root, const char *controller, char *out, size_t size)
 	return false;
 }
 
-/* CPU quota in whole cores, rounded down, at least 1; 0 if there is none. */
-static unsigned
-cpu_quota(void)
+unsigned
+machine_quota(const char *root)
 {
-	char path[2048], file[2300], buf[128], *end;
+	char path[1024], file[2300], buf[128], *end;
 	long long quota, period;
 	unsigned best = 0, q;
 
 	/* v2: every level up to the root may limit */
-	if (cgroup_path("", NULL, path, sizeof path)) {
+	if (cgroup_path(root, NULL, path, sizeof path)) {
 		for (;;) {
 			(void)snprintf(file, sizeof file,
-			    "/sys/fs/cgroup%s/cpu.max", path);
+			    "%s/sys/fs/cgroup%s/cpu.max", root, path);
 			if (slurp(file, buf, sizeof buf) &&
 			    strncmp(buf, "max", 3) != 0) {
 				quota = strtoll(buf, &end, 10);
@@ -107,19 +106,21 @@ cpu_quota(void)
 			*end = '\0';
 		}
 	}
-	if (cgroup_path("", "cpu", path, sizeof path)) {
+	if (cgroup_path(root, "cpu", path, sizeof path)) {
 		/* inside a container the mount is the process's own group */
 		const char *at[] = { path, "" };
 		size_t i;
 
 		for (i = 0; i < COUNT(at); i++) {
 			(void)snprintf(file, sizeof file,
-			    "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", at[i]);
+			    "%s/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", root,
+			    at[i]);
 			if (!slurp(file, buf, sizeof buf))
 				continue;
 			quota = strtoll(buf, NULL, 10);
 			(void)snprintf(file, sizeof file,
-			    "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", at[i]);
+			    "%s/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", root,
+			    at[i]);
 			if (quota <= 0 || !slurp(file, buf, sizeof buf))
 				continue;
 			period = strtoll(buf, NULL, 10);
@@ -134,9 +135,9 @@ cpu_quota(void)
 
 /* Physical cores among the processors of `set`: siblings count once. */
 static unsigned
-physical_cores(const cpu_set_t *set)
+physical_cores(const char *root, const cpu_set_t *set)
 {
-	char file[128], buf[256];
+	char file[1024], buf[256];
 	unsigned cores = 0;
 	int cpu;
 
@@ -145,8 +146,8 @@ physical_cores(const cpu_set_t *set)
 
 		if (!CPU_ISSET(cpu, set))
 			continue;
-		(void)snprintf(file, sizeof file, "/sys/devices/system/cpu/"
-		    "cpu%d/topology/thread_siblings_list", cpu);
+		(void)snprintf(file, sizeof file, "%s/sys/devices/system/cpu/"
+		    "cpu%d/topology/thread_siblings_list", root, cpu);
 		if (!slurp(file, buf, sizeof buf)) {
 			cores++;
 			continue;
@@ -161,7 +162,7 @@ physical_cores(const cpu_set_t *set)
 }
 
 uint32_t
-pico_default_threads(void)
+machine_threads(const char *root)
 {
 	unsigned n, quota;
 	cpu_set_t set;
@@ -170,8 +171,8 @@ pico_default_threads(void)
 	if (sched_getaffinity(0, sizeof set, &set) != 0)
 		n = (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 	else
-		n = MAX(physical_cores(&set), 1);
-	quota = cpu_quota();
+		n = MAX(physical_cores(root, &set), 1);
+	quota = machine_quota(root);
 	if (quota > 0)
 		n = MIN(n, quota);
 	return n;
@@ -297,6 +298,13 @@ pico_disk_read(void)
 
 #else
 
+unsigned
+machine_quota(const char *root)
+{
+	(void)root;
+	return 0;
+}
+
 struct room
 machine_memory(const char *root)
 {
@@ -305,10 +313,11 @@ machine_memory(const char *root)
 }
 
 uint32_t
-pico_default_threads(void)
+machine_threads(const char *root)
 {
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
 
+	(void)root;
 	return n > 0 ? (uint32_t)n : 1;
 }
 
@@ -329,6 +338,12 @@ static uint64_t
 usable(uint64_t left)
 {
 	return left < UINT64_MAX ? left - left / SPARE : left;
+}
+
+uint32_t
+pico_default_threads(void)
+{
+	return machine_threads("");
 }
 
 uint64_t

@@ -17,7 +17,8 @@ mem_new(uint64_t n, uint64_t size, const char *what, struct pico_err *err)
 		    what, n, size);
 		return NULL;
 	}
-	p = calloc(1, bytes > 0 ? (size_t)bytes : 1);
+	bytes = MAX(bytes, 1);
+	p = calloc(1, (size_t)bytes);
 	if (p == NULL)
 		(void)fail(err, "%s: no memory for %" PRIu64 " bytes", what,
 		    bytes);

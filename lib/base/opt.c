@@ -50,7 +50,8 @@ store(const struct pico_opt *o, const char *used, const char *arg,
 		list = o->to;
 		v = realloc(list->v, (list->n + 1) * sizeof *v);
 		if (v == NULL)
-			return fail(err, "option %s: no memory", used);
+			return fail(err, "option %s: no memory for %zu bytes",
+			    used, (list->n + 1) * sizeof *v);
 		list->v = v;
 		list->v[list->n++] = arg;
 		break;
@@ -60,9 +61,9 @@ store(const struct pico_opt *o, const char *used, const char *arg,
 	case PICO_OPT_END:
 		break;
 	}
-	if (r < 0)
-		return fail_usage(err, "option %s: %s", used, why.msg);
-	return 0;
+	/* not every failure is the user's: memory and files fail, too */
+	return r < 0 ? pico_fail(err, (enum pico_status)why.status,
+	    "option %s: %s", used, why.msg) : 0;
 }
 
 static const struct pico_opt *

@@ -342,6 +342,7 @@ save(struct pico_ctx *c, uint32_t seq, const char *path, const char *target,
 	char temp[4096], name[300];
 	struct io io = { .name = name, .hash = HASH_START };
 	mode_t mask;
+	int r;
 
 	/* it fit for n_ctx positions already */
 	(void)body_bytes(kv, n, &h.body);
@@ -357,11 +358,14 @@ save(struct pico_ctx *c, uint32_t seq, const char *path, const char *target,
 	    each_piece(kv, seq, n, write_piece, &io, err) < 0 ||
 	    write_all(io.fd, name, &io.hash, sizeof io.hash, err) < 0)
 		goto bad;
-	if (fsync(io.fd) < 0) {
+	while ((r = fsync(io.fd)) < 0 && errno == EINTR)
+		;
+	if (r < 0) {
 		(void)fail_errno(err, "write error on %s", name);
 		goto bad;
 	}
-	if (close(io.fd) < 0) {
+	/* interrupted, it is closed nevertheless, and all is on the disk */
+	if (close(io.fd) < 0 && errno != EINTR) {
 		io.fd = -1;
 		(void)fail_errno(err, "write error on %s", name);
 		goto bad;
@@ -389,6 +393,8 @@ pico_kv_save(struct pico_ctx *c, uint32_t seq, const char *path,
 	sigset_t old;
 	int r;
 
+	if (real == NULL && errno != ENOENT)
+		return fail_errno(err, "cannot write KV file '%s'", path);
 	if (c->kv.pure[seq] < c->kv.n[seq]) {
 		free(real);
 		return fail(err, "cannot save KV file '%s': something before "

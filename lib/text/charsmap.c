@@ -11,6 +11,21 @@
 
 #include "text.h"
 
+/* Bytes of a replacement; the longest of NFKC has 33. Else a small file could
+   make much of each character. */
+#define REPLACEMENT_MAX 128
+
+/* Whether all replacements, which end with NUL, are short enough. */
+static bool
+are_short(const struct charsmap *m)
+{
+	size_t i, len = 0;
+
+	for (i = 0; i < m->n_text && len <= REPLACEMENT_MAX; i++)
+		len = m->text[i] == '\0' ? 0 : len + 1;
+	return len <= REPLACEMENT_MAX;
+}
+
 int
 charsmap_init(struct charsmap *m, const struct pico_vocab *v,
     struct pico_err *err)
@@ -33,6 +48,9 @@ charsmap_init(struct charsmap *m, const struct pico_vocab *v,
 	if (m->n_text == 0 || m->text[m->n_text - 1] != '\0')
 		return fail(err, "key 'tokenizer.ggml.precompiled_charsmap': "
 		    "its last text has no end");
+	if (!are_short(m))
+		return fail(err, "key 'tokenizer.ggml.precompiled_charsmap': a "
+		    "text has more than %d bytes", REPLACEMENT_MAX);
 	return 0;
 }
 

@@ -19,7 +19,7 @@
 #include "../base/base.h"
 
 /* Limits of one template and its run. */
-#define JINJA_MEMORY (256u << 20)	/* bytes in the arena */
+#define JINJA_MEMORY (128u << 20)	/* bytes in the arena */
 #define JINJA_OUTPUT (64u << 20)	/* bytes of text */
 #define JINJA_STEPS 10000000u		/* parts of the tree evaluated */
 #define JINJA_DEPTH 100			/* calls inside calls, here; some 600 bytes of

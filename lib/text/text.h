@@ -9,6 +9,9 @@
 #define SPACE_MARK "\xe2\x96\x81"
 #define SPACE_MARK_LEN 3
 
+/* Bytes of a token's text. Tables and buffers are several times as large. */
+#define TOKEN_MAX 65535
+
 /* ---- pre-tokenizers (pre.c) ---- */
 
 enum {

@@ -37,10 +37,11 @@ job_emit(struct job *j, int32_t id)
 			    out->cap * sizeof *out->end);
 
 			if (end == NULL) {
-				out->cap = cap;
-				return fail(j->err, "token offsets: no memory "
+				(void)fail(j->err, "token offsets: no memory "
 				    "for %zu bytes",
 				    out->cap * sizeof *out->end);
+				out->cap = cap;
+				return -1;
 			}
 			out->end = end;
 		}

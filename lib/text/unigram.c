@@ -64,6 +64,9 @@ put(struct unigram *s, const char *p, size_t n, size_t at, size_t end,
 {
 	size_t need = s->n_norm + n;
 
+	if (need > UINT32_MAX)	/* positions have 32 bits */
+		return fail(err, "normalized text has more than %" PRIu32
+		    " bytes", UINT32_MAX);
 	if (mem_grow(&s->norm, &s->cap_norm, need, 1, "normalized text", err)
 	    < 0 || mem_grow(&s->begin, &s->cap_begin, need, sizeof *s->begin,
 	    "normalized text", err) < 0 || mem_grow(&s->end, &s->cap_end,

@@ -162,6 +162,10 @@ open_tokens(struct pico_vocab *v, const struct pico_gguf *g,
 		    PICO_TOK_UNDEFINED : (uint8_t)type;
 		v->at[id] = (uint32_t)pos;
 		text = pico_kv_str_next(v->tokens, &pos);
+		if (text.n > TOKEN_MAX)
+			return fail(err, "key '%s': token %" PRId32 " has %zu "
+			    "bytes, at most %d are supported", key, id, text.n,
+			    TOKEN_MAX);
 		v->text_max = MAX(v->text_max, text.n);
 	}
 	return 0;

@@ -390,6 +390,22 @@ check_many(void)
 	refused("key 'key.77' occurs twice");
 }
 
+/* A hole of 5 GB: more than 32 bits can map. */
+static void
+check_large(void)
+{
+	struct pico_gguf *g = NULL;
+
+	err = (struct pico_err){0};
+	if (truncate(path, (off_t)5 << 30) < 0) {
+		printf("ok %d - # skip no file of 5 GB\n", ++n_tests);
+		return;
+	}
+	ok(pico_gguf_open(&g, path, 0, &err) < 0 && (strstr(err.msg,
+	    "larger than this build can map") != NULL) ==
+	    (sizeof(void *) == 4), "a file of 5 GB");
+}
+
 int
 main(void)
 {
@@ -408,6 +424,7 @@ main(void)
 	check_tensors();
 	check_refusals();
 	check_many();
+	check_large();
 	(void)unlink(path);
 	printf("1..%d\n", n_tests);
 	return n_failed > 0;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory limits as the kernel tells them, from made-up files. */
+/* Limits of memory and processors as the kernel tells them, from made-up files. */
+#ifdef __linux__
+#define _GNU_SOURCE	/* CPU_ISSET */
+#include <sched.h>
+#endif
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -51,6 +55,37 @@ clear(void)
 	(void)snprintf(command, sizeof command, "rm -rf %s", root);
 	if (system(command) != 0 || mkdir(root, 0700) < 0)
 		exit(2);
+}
+
+/* Processors that are all siblings of one another are one core. */
+static void
+check_siblings(void)
+{
+#ifdef __linux__
+	char path[100], text[20];
+	unsigned n = 0;
+	cpu_set_t set;
+	int cpu, first = -1;
+
+	CPU_ZERO(&set);
+	if (sched_getaffinity(0, sizeof set, &set) != 0) {
+		printf("ok %d - # skip no affinity\n", ++n_tests);
+		return;
+	}
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &set))
+			continue;
+		n++;
+		first = first < 0 ? cpu : first;
+		(void)snprintf(path, sizeof path, "/sys/devices/system/cpu/"
+		    "cpu%d/topology/thread_siblings_list", cpu);
+		(void)snprintf(text, sizeof text, "%d-1023\n", first);
+		put(path, text);
+	}
+	ok(machine_threads(root) == 1, "siblings count once");
+	clear();
+	ok(machine_threads(root) == n, "processors, if nothing is known");
+#endif
 }
 
 int
@@ -115,6 +150,28 @@ main(void)
 	ok(machine_limit(root, UINT64_MAX) == 0, "no limit would do");
 	put("/proc/meminfo", "MemAvailable:    50 kB\n");
 	ok(machine_limit(root, 100000000) == 0, "it is not the group");
+
+	clear();
+	ok(machine_quota(root) == 0, "nothing is known of processors");
+	put("/proc/self/cgroup", "0::/a/b\n");
+	put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+	ok(machine_quota(root) == 0, "v2: no quota");
+	put("/sys/fs/cgroup/a/b/cpu.max", "390000 100000\n");
+	ok(machine_quota(root) == 3, "v2: a quota is rounded down");
+	put("/sys/fs/cgroup/a/cpu.max", "50000 100000\n");
+	ok(machine_quota(root) == 1, "v2: half a processor further up");
+	clear();
+	put("/proc/self/cgroup", "4:cpu,cpuacct:/x\n");
+	put("/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "-1\n");
+	put("/sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n");
+	ok(machine_quota(root) == 0, "v1: no quota");
+	put("/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "250000\n");
+	ok(machine_quota(root) == 2, "v1: a quota");
+	clear();
+	check_siblings();
+	put("/proc/self/cgroup", "0::/a\n");
+	put("/sys/fs/cgroup/a/cpu.max", "190000 100000\n");
+	ok(machine_threads(root) == 1, "the quota bounds the threads");
 	clear();
 	(void)rmdir(root);
 	printf("1..%d\n", n_tests);
