@@ -205,6 +205,7 @@ main(int argc, char **argv)
 		cmd_usage("options -b and --show exclude each other");
 	if (binary)
 		cmd_no_terminal("option -b: binary output");
+	cmd_confine(false);
 	pico_tokens_out_init(&out, STDOUT_FILENO, binary);
 	cmd_out = &out;
 	if (i == argc)
