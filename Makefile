@@ -242,5 +242,14 @@ help:
 	    'check-riscv64 fuzz'
 
 -include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*.d \
+	if [ -d $(D)$(DATADIR)/pico ]; then rmdir $(D)$(DATADIR)/pico; fi
+
+# What is committed, the same bytes each time.
+VERSION = $(shell sed -n 's/.*PICO_VERSION "\(.*\)"/\1/p' lib/pico.h)
+dist:
+	@mkdir -p $(BUILD)
+	git -c tar.umask=0022 archive --format=tar \
+	    --prefix=pico-$(VERSION)/ HEAD | gzip -9n >$(BUILD)/dist.new
+	mv $(BUILD)/dist.new $(BUILD)/pico-$(VERSION).tar.gz
 	$(BUILD)/tests/*/*.d)
 .SECONDARY:
