@@ -57,9 +57,9 @@ BENCH = $(BUILD)/bench/mkmodel $(BUILD)/bench/limits
 UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
 
 # `force` is never made: what needs it is looked at every time
-.PHONY: force all units test bench demo lint install uninstall clean help \
-	check-asan check-ubsan check-tsan check-valgrind \
-	check-arm64 check-armhf check-riscv64 fuzz fuzzers
+.PHONY: force all units test bench demo lint lint-c install uninstall clean help \
+	check-asan check-ubsan check-tsan check-msan check-valgrind check-musl \
+	check-arm64 check-armhf check-riscv64 check-x86-64 fuzz fuzzers dist
 
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
 
@@ -141,6 +141,12 @@ check-ubsan:
 check-tsan:
 	+$(SANITIZE) CFLAGS='-O1 -g -fsanitize=thread' \
 	    LDFLAGS=-fsanitize=thread
+# clang's; not the kernels, whose instructions it does not all know
+check-msan: T ?= gguf logits tokens opt math machine text jinja unit:chat \
+	unit:sample inspect tokenize detokenize
+check-msan:
+	+PICO_CPU=scalar $(SANITIZE) CC=clang T='$(T)' LDFLAGS=-fsanitize=memory \
+	    CFLAGS='-O1 -g -fsanitize=memory'
 check-valgrind: all units
 	tests/valgrind $(BUILD)
 
@@ -182,6 +188,10 @@ lint:
 	mandoc -T lint -W warning $(MAN)
 
 # ---- a first look ----
+# What reads the code, with the reasons for what it is told not to say.
+lint-c:
+	tests/lint-c
+
 
 demo: all
 	@echo '$$ echo "Once upon a time" | pico-tokenize |' \
@@ -241,6 +251,17 @@ help:
 	    'check-tsan check-valgrind check-arm64 check-armhf' \
 	    'check-riscv64 fuzz'
 
+
+clean:
+	rm -rf build
+
+help:
+	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
+	@echo 'Also: units bench lint lint-c uninstall clean check-asan check-ubsan' \
+	    'check-tsan check-msan check-valgrind check-arm64 check-armhf' \
+	    'check-riscv64 check-x86-64 check-musl fuzz dist'
+
+-include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*.d \
 -include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*.d \
 	if [ -d $(D)$(DATADIR)/pico ]; then rmdir $(D)$(DATADIR)/pico; fi
 
