@@ -165,7 +165,7 @@ fuzz: all
 	tests/fuzz/run $(BUILD) $(SECONDS)
 
 # Other machines, emulated: the first CPU of arm64 has dot products; those of
-# x86-64 are of 2006, without AVX, and of 2013, without AVX-512.
+# x86-64 are of 2006, without AVX, and without AVX-512.
 check-arm64:
 	+tests/cross aarch64-linux-gnu-gcc qemu-aarch64 max cortex-a53
 check-armhf:
@@ -173,7 +173,7 @@ check-armhf:
 check-riscv64:
 	+tests/cross riscv64-linux-gnu-gcc qemu-riscv64 rv64
 check-x86-64:
-	+tests/cross x86_64-linux-gnu-gcc qemu-x86_64 Conroe Haswell
+	+tests/cross x86_64-linux-gnu-gcc qemu-x86_64 Conroe max
 
 # Another C library, each program one file; musl-tools of Debian.
 check-musl:
