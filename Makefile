@@ -23,9 +23,30 @@ BUILD ?= build
 # No SIMD flags: vector code carries its own, chosen when the program runs.
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_FILE_OFFSET_BITS=64 \
 	-ffp-contract=off -Wall -Wextra -Wshadow -Wstrict-prototypes \
-	-Wmissing-prototypes -Wvla -pthread $(WERROR) $(CFLAGS) $(EXTRA_CFLAGS) $(DEFINES)
-ALL_LDFLAGS = -pthread $(LDFLAGS) $(EXTRA_LDFLAGS)
+	-Wmissing-prototypes -Wvla -pthread $(HARDEN_CFLAGS) $(WERROR) \
+	$(CFLAGS) $(EXTRA_CFLAGS) $(DEFINES)
+ALL_LDFLAGS = -pthread $(HARDEN_LDFLAGS) $(LDFLAGS) $(EXTRA_LDFLAGS)
 LIBS = -lm
+
+# Against faults we do not know of: canaries, checked copies, addresses that
+# cannot be guessed, tables that cannot be written to. HARDEN=no goes without.
+# Then: each program only what it calls.
+HARDEN ?= yes
+# those of the flags $(1) that compiler and linker take
+taken = $(shell t() { echo 'int main(void) { return 0; }' | $(CC) -Werror \
+	$(LDFLAGS) "$$@" -x c -o /dev/null - 2>/dev/null; }; \
+	if t $(1); then echo $(1); else \
+	for f in $(1); do if t $$f; then echo $$f; fi; done; fi)
+SECTIONS_C = -ffunction-sections -fdata-sections
+SECTIONS_LD = -Wl,--gc-sections
+# fortified headers want an optimizer; a static program has its own place
+HARDEN_C.yes = -fstack-protector-strong \
+	-fcf-protection -fPIE $(if $(filter -O%,$(filter-out -O0,$(CFLAGS))), \
+	-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+HARDEN_LD.yes = -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack \
+	$(if $(filter -static,$(LDFLAGS)),,-pie)
+HARDEN_CFLAGS := $(call taken,$(SECTIONS_C) $(HARDEN_C.$(HARDEN)))
+HARDEN_LDFLAGS := $(call taken,$(SECTIONS_LD) $(HARDEN_LD.$(HARDEN)))
 
 PROGS = $(patsubst cmd/pico-%.c,pico-%,$(wildcard cmd/pico-*.c))
 CMD_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out cmd/pico-%.c, \
@@ -36,20 +57,27 @@ BENCH = $(BUILD)/bench/mkmodel $(BUILD)/bench/limits
 UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
 
 # `force` is never made: what needs it is looked at every time
-.PHONY: force all units test bench demo lint install uninstall clean help \
-	check-asan check-ubsan check-tsan check-valgrind \
-	check-arm64 check-armhf check-riscv64 fuzz fuzzers
+.PHONY: force all units test bench demo lint lint-c install uninstall clean help \
+	check-asan check-ubsan check-tsan check-msan check-valgrind check-musl \
+	check-arm64 check-armhf check-riscv64 check-x86-64 fuzz fuzzers dist
 
-	check-asan check-ubsan check-tsan check-valgrind fuzz fuzzers
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# SMALL=1: a third of the bytes, at the price of the AVX-512 kernels and of some
+# speed outside of the others.
+ifdef SMALL
+CFLAGS = -Os -g -fno-asynchronous-unwind-tables -DPICO_SMALL
+HARDEN_LDFLAGS += -Wl,-z,noseparate-code
+$(filter $(BUILD)/lib/kernel/%,$(LIB_OBJ)): DEFINES = -O2
+endif
+
 VECTOR_OBJ = $(filter $(BUILD)/lib/kernel/avx% $(BUILD)/lib/kernel/neon%, \
 	$(LIB_OBJ))
-$(VECTOR_OBJ): DEFINES = $(VECTOR_CFLAGS)
+$(VECTOR_OBJ): DEFINES += $(VECTOR_CFLAGS)
 
 # The place of the default model is built in, so a new one rebuilds it.
 $(BUILD)/cmd/cmd.o: DEFINES = -DPICO_DATADIR='"$(DATADIR)/pico"'
@@ -105,8 +133,9 @@ test: all units
 # The same tests under the sanitizers, in a build directory of their own. The
 # checks that are left out for the vector kernels would take the compiler
 # minutes: each unrolled load has several.
-SANITIZE = $(MAKE) test BUILD=build/$@ \
-	EXTRA_CFLAGS='-fno-omit-frame-pointer -fno-sanitize-recover=all' \
+SANITIZE = $(MAKE) test BUILD=build/$@ HARDEN=no \
+	EXTRA_CFLAGS='-fno-omit-frame-pointer -fno-sanitize-recover=all \
+	-DPICO_NO_CONFINE' \
 	VECTOR_CFLAGS=-fno-sanitize=null,alignment,object-size,pointer-overflow
 check-asan:
 	+$(SANITIZE) CFLAGS='-O1 -g -fsanitize=address,undefined' \
@@ -117,6 +146,12 @@ check-ubsan:
 check-tsan:
 	+$(SANITIZE) CFLAGS='-O1 -g -fsanitize=thread' \
 	    LDFLAGS=-fsanitize=thread
+# clang's; not the kernels, whose instructions it does not all know
+check-msan: T ?= gguf logits tokens opt math machine text jinja unit:chat \
+	unit:sample inspect tokenize detokenize
+check-msan:
+	+PICO_CPU=scalar $(SANITIZE) CC=clang T='$(T)' LDFLAGS=-fsanitize=memory \
+	    CFLAGS='-O1 -g -fsanitize=memory'
 check-valgrind: all units
 	tests/valgrind $(BUILD)
 
@@ -128,19 +163,27 @@ $(FUZZ): $(BUILD)/bin/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libpico.a
 	@mkdir -p $(@D)
 	$(CC) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 fuzz: all
-	+$(MAKE) fuzzers BUILD=$(BUILD)/fuzz CC=clang CFLAGS='-O1 -g \
+	+$(MAKE) fuzzers BUILD=$(BUILD)/fuzz CC=clang HARDEN=no CFLAGS='-O1 -g \
 	    -fsanitize=fuzzer-no-link,address,undefined \
 	    -fno-sanitize-recover=all' LDFLAGS=-fsanitize=address,undefined \
 	    VECTOR_CFLAGS=-fno-sanitize=all
 	tests/fuzz/run $(BUILD) $(SECONDS)
 
-# Other machines, emulated; the first CPU of arm64 has dot products.
+# Other machines, emulated: the first CPU of arm64 has dot products; those of
+# x86-64 are of 2006, without AVX, and without AVX-512.
 check-arm64:
-	+tests/cross aarch64-linux-gnu qemu-aarch64 max cortex-a53
+	+tests/cross aarch64-linux-gnu-gcc qemu-aarch64 max cortex-a53
 check-armhf:
-	+tests/cross arm-linux-gnueabihf qemu-arm max
+	+tests/cross arm-linux-gnueabihf-gcc qemu-arm max
 check-riscv64:
-	+tests/cross riscv64-linux-gnu qemu-riscv64 rv64
+	+tests/cross riscv64-linux-gnu-gcc qemu-riscv64 rv64
+check-x86-64:
+	+tests/cross x86_64-linux-gnu-gcc qemu-x86_64 Conroe max
+
+# Another C library, each program one file; musl-tools of Debian.
+check-musl:
+	+MAKE_ARGS=SMALL=1 tests/cross musl-gcc none
+	strip build/musl/bin/* && wc -c build/musl/bin/*
 
 # Speed beside the limits of this machine, measured in the same minutes. Takes a
 # quarter of an hour and 5 GB; tests/bench/run says what can be chosen.
@@ -149,6 +192,10 @@ bench: all $(BENCH)
 
 lint:
 	mandoc -T lint -W warning $(MAN)
+
+# What reads the code, with the reasons for what it is told not to say.
+lint-c:
+	tests/lint-c
 
 # ---- a first look ----
 
@@ -200,15 +247,24 @@ uninstall:
 	    $(PROGS:%=$(D)$(DATADIR)/bash-completion/completions/%)
 	for m in $(MAN); do \
 	    rm -f $(D)$(MANDIR)/man$${m##*.}/$${m##*/}; done
+	if [ -d $(D)$(DATADIR)/pico ]; then rmdir $(D)$(DATADIR)/pico; fi
+
+# What is committed, the same bytes each time.
+VERSION = $(shell sed -n 's/.*PICO_VERSION "\(.*\)"/\1/p' lib/pico.h)
+dist:
+	@mkdir -p $(BUILD)
+	git -c tar.umask=0022 archive --format=tar \
+	    --prefix=pico-$(VERSION)/ HEAD | gzip -9n >$(BUILD)/dist.new
+	mv $(BUILD)/dist.new $(BUILD)/pico-$(VERSION).tar.gz
 
 clean:
 	rm -rf build
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
-	@echo 'Also: units bench lint uninstall clean check-asan check-ubsan' \
-	    'check-tsan check-valgrind check-arm64 check-armhf' \
-	    'check-riscv64 fuzz'
+	@echo 'Also: units bench lint lint-c uninstall clean check-asan check-ubsan' \
+	    'check-tsan check-msan check-valgrind check-arm64 check-armhf' \
+	    'check-riscv64 check-x86-64 check-musl fuzz dist'
 
 -include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*.d \
 	$(BUILD)/tests/*/*.d)

@@ -16,7 +16,7 @@
 #define PICO_DATADIR "/usr/local/share/pico"
 #endif
 
-bool cmd_quiet, cmd_help, cmd_version;
+bool cmd_quiet, cmd_help, cmd_version, cmd_no_sandbox;
 struct pico_tokens_out *cmd_out;
 struct pico_logits_out *cmd_rows;
 
@@ -65,6 +65,13 @@ cmd_start(const struct cmd *c, const struct pico_opt *table, int argc,
 		exit(cmd_finish(0));
 	}
 	return first;
+}
+
+void
+cmd_confine(bool writes)
+{
+	if (!cmd_no_sandbox)
+		(void)pico_confine(writes);
 }
 
 /* Writes what is made and waits for its turn. */

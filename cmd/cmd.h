@@ -12,12 +12,14 @@ struct cmd {
 };
 
 extern bool cmd_quiet;
-extern bool cmd_help, cmd_version;
+extern bool cmd_help, cmd_version, cmd_no_sandbox;
 
 /* The last rows of every option table. */
 #define CMD_OPTIONS \
 	{ 'q', "quiet", PICO_OPT_FLAG, &cmd_quiet, NULL, \
 	    "no warnings, no progress", 0, 0, NULL }, \
+	{ 0, "no-sandbox", PICO_OPT_FLAG, &cmd_no_sandbox, NULL, \
+	    "give up no rights, pico(7)", 0, 0, NULL }, \
 	{ 'h', "help", PICO_OPT_FLAG, &cmd_help, NULL, \
 	    "this text", 0, 0, NULL }, \
 	{ 'V', "version", PICO_OPT_FLAG, &cmd_version, NULL, \
@@ -33,6 +35,9 @@ extern struct pico_logits_out *cmd_rows;
    Returns the index of the first operand. */
 int cmd_start(const struct cmd *c, const struct pico_opt *table, int argc,
     char **argv);
+/* Gives up the rights that are not needed, before any model is read: pico_confine,
+   unless --no-sandbox. `writes`: files are still to be made. */
+void cmd_confine(bool writes);
 /* Prints "name: message" and exits with err->status. */
 _Noreturn void cmd_die(const struct pico_err *err);
 /* The same for a fault in a file: "name: 'path': message". */

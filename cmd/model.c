@@ -159,6 +159,7 @@ running_open(struct running *r, const struct model_opts *o, uint32_t n_seq)
 		cmd_usage("option --kv: the file name is empty");
 	if (o->kv_file != NULL && pico_kv_can_save(o->kv_file, &err) < 0)
 		cmd_die(&err);
+	cmd_confine(o->kv_file != NULL || o->writes);
 	cmd_will_map(path);
 	if (pico_gguf_open(&r->gguf, path, 0, &err) < 0)
 		cmd_die(&err);

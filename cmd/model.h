@@ -11,6 +11,7 @@ struct model_opts {
 	enum pico_kv_kind kv;
 	uint64_t memory;	/* 0: not told */
 	bool verbose;
+	bool writes;		/* files are made by name, besides kv_file */
 };
 
 /* What decides about sizes. */

@@ -321,6 +321,7 @@ main(int argc, char **argv)
 	if (name != NULL && strcmp(name, "help") == 0)
 		list_layouts();
 	check_options();
+	cmd_confine(false);
 	open_model();
 	open_chat();
 	set_variables();

@@ -246,6 +246,7 @@ main(int argc, char **argv)
 	if (exact + null + json > 1)
 		cmd_usage("options -x, -0 and --json exclude each other");
 	path = cmd_model(model);
+	cmd_confine(false);
 	cmd_will_map(path);
 	if (pico_gguf_open(&g, path, PICO_GGUF_HEADER, &err) < 0)
 		cmd_die(&err);

@@ -165,6 +165,7 @@ main(int argc, char **argv)
 	const char **files = cmd_alloc((size_t)argc + 1, sizeof *files);
 	char **names = cmd_alloc((size_t)argc + 1, sizeof *names);
 
+	cmd_confine(false);
 	if (view.json + diffable + vocab + stats + check + offsets + (key != NULL) +
 	    (dump != NULL) + (raw != NULL) + plan > 1)
 		cmd_usage("only one of --json, --diffable, --key, --vocab, "

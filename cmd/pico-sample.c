@@ -381,6 +381,7 @@ main(int argc, char **argv)
 		cmd_usage("options -b and --show exclude each other");
 	if (binary)
 		cmd_no_terminal("option -b: binary output");
+	cmd_confine(false);
 	grammar = grammar_open(&bound);
 	if (grammar != NULL || sampling_wants_vocab(&sampling))
 		open_vocab();

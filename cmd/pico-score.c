@@ -404,6 +404,7 @@ open_all(struct run *x)
 	const struct pico_score_sink sink = { take_token, take_end, x };
 	struct pico_err err = {0};
 
+	model.writes = save != NULL;
 	running_open(&x->r, &model, (uint32_t)jobs + choices);
 	x->score = pico_score_new(x->r.ctx, x->r.vocab, (uint32_t)stride,
 	    choices, &sink, &err);

@@ -277,6 +277,7 @@ main(int argc, char **argv)
 
 	check_options();
 	path = cmd_model(model);
+	cmd_confine(false);
 	cmd_will_map(path);
 	if (pico_gguf_open(&g, path, PICO_GGUF_HEADER, &err) < 0)
 		cmd_die(&err);

@@ -1128,6 +1128,16 @@ uint64_t pico_peak_memory(void);
 uint64_t pico_disk_read(void);
 /* Seconds since some moment, monotonic. */
 double pico_seconds(void);
+/*
+ * From now on, and for ever, this process can start no other program or process,
+ * use no network, trace nobody, make no memory executable, and, unless `writes`,
+ * open no file for writing, nor make, rename or remove one: refused with EPERM.
+ * Files that are open, reading and new threads are not touched; threads that run
+ * already are not bound. True if so; false, and little changed, where the system
+ * has no such means (elsewhere than on Linux on x86-64 and 64-bit Arm; in some
+ * emulators), which is no fault.
+ */
+bool pico_confine(bool writes);
 
 #ifdef __cplusplus
 }

@@ -141,4 +141,21 @@ flags() {
 	[ "$(find "$R" -type f | wc -l)" -gt 20 ]
 	usr uninstall
 	[ -z "$(find "$R" ! -type d)" ]
+	[ ! -e "$R/share/pico" ]
+	usr uninstall		# of nothing
+}
+
+@test 'dist has what is committed, and the same bytes twice' {
+	git -C "$ROOT" rev-parse 2>/dev/null || skip 'needs a git clone'
+	for d in d1 d2; do
+		fresh_make BUILD="$PWD/$d" dist
+		sleep 1
+	done
+	cmp d1/pico-*.tar.gz d2/pico-*.tar.gz
+	tar xzf d1/pico-*.tar.gz
+	diff <(git -C "$ROOT" ls-tree -r --name-only HEAD | sort) \
+	    <(cd pico-*/ && find . -type f -o -type l | sed 's,^./,,' | sort)
+	# it builds without git, and without anything beside it
+	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -C pico-*/ -s CFLAGS=-O0 build/bin/pico-sample
+	pico-*/build/bin/pico-sample -V
 }

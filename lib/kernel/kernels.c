@@ -9,7 +9,10 @@
 /* Best first. */
 static const struct kernels *const sets[] = {
 #if defined(__x86_64__)
-	&kernels_avx512, &kernels_avx2,
+#ifndef PICO_SMALL
+	&kernels_avx512,
+#endif
+	&kernels_avx2,
 #elif defined(__aarch64__)
 	&kernels_neon_dot, &kernels_neon,
 #endif
