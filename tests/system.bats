@@ -32,7 +32,7 @@ each() {
 		env LD_PRELOAD="$PRELOAD" PRELOAD_CALL="$kind" \
 		    PRELOAD_NTH=$((n + 1)) PRELOAD_ERRNO="$e" \
 		    PRELOAD_TOLD="$told" "$@" <in >"$out" 2>"$err" || status=$?
-		[ -e "$told" ] || break
+		[ -s "$told" ] || break
 		n=$((n + 1))
 		calls=$((calls + 1))
 		stderr=$(cat "$err")
@@ -97,14 +97,14 @@ each() {
 			run_split env LD_PRELOAD="$PRELOAD" PRELOAD_TOLD=told \
 			    PRELOAD_CALL=$kind PRELOAD_NTH=$n PRELOAD_ERRNO=28 \
 			    $g p
-			[ -e told ] || break
+			[ -s told ] || break
 			[ ! -e cache ] || [ "$status" -eq 0 ] || {
 				echo "$kind $n: $stderr"
 				return 1
 			}
 		done
 		[ "$n" -gt 1 ]
-		[ ! -e told ]
+		[ ! -s told ]
 	done
 }
 
@@ -278,6 +278,8 @@ each() {
 }
 
 @test "system: limits on open files and on the size of files" {
+	! grep -q '__[at]san_init' "$BUILD_DIR/bin/pico-generate" ||
+	    skip 'the sanitizers open files'
 	pico-generate -n 3 p >want
 	for n in $(seq 0 12); do
 		run_split bash -c "ulimit -n $n; exec pico-generate -n 3 p"
