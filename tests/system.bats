@@ -317,3 +317,21 @@ each() {
 	HOME=$PWD/empty TMPDIR=/nowhere pico-generate -n 3 p | cmp - want
 	[ -z "$(ls -A empty)" ]
 }
+
+@test "system: a stdin that somebody set to non-blocking" {
+	command -v perl >/dev/null || skip 'needs perl'
+	late() {
+		{ sleep 0.2; head -c 7 in; sleep 0.1; tail -c +8 in; } |
+		    perl -MFcntl -e 'fcntl(STDIN, F_SETFL, O_NONBLOCK) or die;
+			exec @ARGV' "$@"
+	}
+	cp text in
+	late pico-tokenize | cmp - <(pico-tokenize <in)
+	echo '{"role":"user","content":"What is it?"}' >in
+	late pico-chat --template chatml | cmp - <(pico-chat --template chatml <in)
+	cp p in
+	late pico-generate -n 3 | cmp - <(pico-generate -n 3 <in)
+	late pico-detokenize | cmp - <(pico-detokenize <in)
+	pico-forward p >in
+	late pico-sample | cmp - <(pico-sample <in)
+}
