@@ -3,9 +3,9 @@
  * A system with faults, as a preloaded library.
  *
  * $PRELOAD_CALL=KIND, $PRELOAD_NTH=N: the N-th call of a kind fails, with the
- * number $PRELOAD_ERRNO (or ENOMEM); the kinds are those of `kinds` below. The
- * file $PRELOAD_TOLD is made when it does, so that a test can count up until
- * there is no N-th call.
+ * number $PRELOAD_ERRNO (or ENOMEM); the kinds are those of `kinds` below. A byte
+ * is written to the file $PRELOAD_TOLD when it does, so that a test can count up
+ * until there is no N-th call.
  * $PRELOAD_SHORT=K: read(), pread() and write() move K bytes at most, and every
  * second call is interrupted instead.
  * $PRELOAD_NO=PREFIX: no file can be opened whose name begins so.
@@ -46,20 +46,37 @@ number(const char *name)
 	return s != NULL ? strtol(s, NULL, 10) : 0;
 }
 
+static int told = -1;
+
+/* Early: later the program may have given up the right to make files. High: a
+   test may care which descriptors are closed. */
+__attribute__((constructor)) static void
+open_told(void)
+{
+	const char *path = getenv("PRELOAD_TOLD");
+	int fd;
+
+	if (path == NULL)
+		return;
+	fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT |
+	    O_TRUNC | O_CLOEXEC, 0600);
+	told = fcntl(fd, F_DUPFD_CLOEXEC, 100);
+	(void)syscall(SYS_close, fd);
+}
+
 /* Whether this call is the one that fails; errno is set then. */
 static bool
 fails(enum kind kind)
 {
 	static atomic_long calls;
-	const char *call = getenv("PRELOAD_CALL"), *told;
+	const char *call = getenv("PRELOAD_CALL");
 	long e;
 
 	if (call == NULL || strcmp(call, kinds[kind]) != 0 ||
 	    atomic_fetch_add(&calls, 1) + 1 != number("PRELOAD_NTH"))
 		return false;
-	told = getenv("PRELOAD_TOLD");
-	if (told != NULL)
-		(void)syscall(SYS_mknodat, AT_FDCWD, told, S_IFREG | 0600, 0);
+	if (told >= 0)
+		(void)syscall(SYS_write, told, "!", 1);
 	e = number("PRELOAD_ERRNO");
 	errno = e > 0 ? (int)e : ENOMEM;
 	return true;
@@ -122,13 +139,6 @@ mmap(void *at, size_t n, int prot, int flags, int fd, off_t off)
 	    off);
 }
 
-void *
-mmap64(void *at, size_t n, int prot, int flags, int fd, off64_t off)
-{
-	return fails(MMAP) ? MAP_FAILED : REAL(mmap64)(at, n, prot, flags, fd,
-	    off);
-}
-
 int
 pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *),
     void *arg)
@@ -156,10 +166,9 @@ write(int fd, const void *buf, size_t n)
 	    REAL(write)(fd, buf, k);
 }
 
-typedef ssize_t pread_fn(int fd, void *buf, size_t n, off64_t at);
-
+/* How many of n bytes a pread() moves; -1: it fails. */
 static ssize_t
-faulty_pread(const char *name, int fd, void *buf, size_t n, off64_t at)
+faulty(int fd, size_t n)
 {
 	static atomic_llong total;
 	const char *fail = getenv("PRELOAD_FAIL");
@@ -182,19 +191,15 @@ faulty_pread(const char *name, int fd, void *buf, size_t n, off64_t at)
 		errno = EIO;
 		return -1;
 	}
-	return ((pread_fn *)dlsym(RTLD_NEXT, name))(fd, buf, k, at);
+	return (ssize_t)k;
 }
 
 ssize_t
 pread(int fd, void *buf, size_t n, off_t at)
 {
-	return faulty_pread("pread", fd, buf, n, at);
-}
+	ssize_t k = faulty(fd, n);
 
-ssize_t
-pread64(int fd, void *buf, size_t n, off64_t at)
-{
-	return faulty_pread("pread64", fd, buf, n, at);
+	return k < 0 ? -1 : REAL(pread)(fd, buf, (size_t)k, at);
 }
 
 /* Whether a file is hidden; errno is set then. */
@@ -227,41 +232,16 @@ open(const char *path, int flags, ...)
 	return hidden(path) || fails(OPEN) ? -1 : REAL(open)(path, flags, mode);
 }
 
-int
-open64(const char *path, int flags, ...)
-{
-	va_list ap;
-	mode_t mode;
-
-	va_start(ap, flags);
-	mode = mode_of(flags, ap);
-	va_end(ap);
-	return hidden(path) || fails(OPEN) ? -1 :
-	    REAL(open64)(path, flags, mode);
-}
-
 FILE *
 fopen(const char *path, const char *mode)
 {
 	return hidden(path) || fails(OPEN) ? NULL : REAL(fopen)(path, mode);
 }
 
-FILE *
-fopen64(const char *path, const char *mode)
-{
-	return hidden(path) || fails(OPEN) ? NULL : REAL(fopen64)(path, mode);
-}
-
 int
 mkstemp(char *name)
 {
 	return fails(TEMP) ? -1 : REAL(mkstemp)(name);
-}
-
-int
-mkstemp64(char *name)
-{
-	return fails(TEMP) ? -1 : REAL(mkstemp64)(name);
 }
 
 int
@@ -290,8 +270,52 @@ fstat(int fd, struct stat *st)
 	return fails(STAT) ? -1 : REAL(fstat)(fd, st);
 }
 
+/* ---- other names of the same ---- */
+
+#ifdef __GLIBC__
+void *
+mmap64(void *at, size_t n, int prot, int flags, int fd, off64_t off)
+{
+	return fails(MMAP) ? MAP_FAILED : REAL(mmap64)(at, n, prot, flags, fd,
+	    off);
+}
+
+ssize_t
+pread64(int fd, void *buf, size_t n, off64_t at)
+{
+	ssize_t k = faulty(fd, n);
+
+	return k < 0 ? -1 : REAL(pread64)(fd, buf, (size_t)k, at);
+}
+
+int
+open64(const char *path, int flags, ...)
+{
+	va_list ap;
+	mode_t mode;
+
+	va_start(ap, flags);
+	mode = mode_of(flags, ap);
+	va_end(ap);
+	return hidden(path) || fails(OPEN) ? -1 :
+	    REAL(open64)(path, flags, mode);
+}
+
+FILE *
+fopen64(const char *path, const char *mode)
+{
+	return hidden(path) || fails(OPEN) ? NULL : REAL(fopen64)(path, mode);
+}
+
+int
+mkstemp64(char *name)
+{
+	return fails(TEMP) ? -1 : REAL(mkstemp64)(name);
+}
+
 int
 fstat64(int fd, struct stat64 *st)
 {
 	return fails(STAT) ? -1 : REAL(fstat64)(fd, st);
 }
+#endif
