@@ -63,8 +63,8 @@ whole_range(struct schema *s, int64_t lo, int64_t hi)
 }
 
 static int
-read_bound(struct schema *s, uint32_t node, const char *key, bool excluded,
-    struct bound *b)
+read_bound(struct schema *s, uint32_t node, const char *key, bool lower,
+    bool excluded, struct bound *b)
 {
 	uint32_t i = json_get(&s->j, node, key);
 	struct bound v = { .given = true, .excluded = excluded };
@@ -81,7 +81,14 @@ read_bound(struct schema *s, uint32_t node, const char *key, bool excluded,
 	t = s->j.node[i].text;
 	v.negative = t.p[0] == '-';
 	for (k = v.negative; k < t.n && t.p[k] >= '0' && t.p[k] <= '9'; k++)
-		v.whole = MIN(v.whole * 10 + (t.p[k] - '0'), WHOLE_MAX);
+		v.whole = MIN(v.whole * 10 + (t.p[k] - '0'),
+		    WHOLE_MAX + 1);
+	if (v.whole > WHOLE_MAX) {
+		if (lower != v.negative)
+			return schema_bad(s, node, "'%s' leaves only numbers "
+			    "of more than 16 digits", key);
+		v.whole = WHOLE_MAX;
+	}
 	if (k < t.n && t.p[k] == '.')
 		for (k++; k < t.n && t.p[k] >= '0' && t.p[k] <= '9'; k++) {
 			if (v.n == DECIMALS_MAX)
@@ -106,10 +113,11 @@ read_bounds(struct schema *s, uint32_t node, struct bound *lo,
     struct bound *hi)
 {
 	*lo = *hi = (struct bound){0};
-	return read_bound(s, node, "minimum", false, lo) < 0 ||
-	    read_bound(s, node, "exclusiveMinimum", true, lo) < 0 ||
-	    read_bound(s, node, "maximum", false, hi) < 0 ||
-	    read_bound(s, node, "exclusiveMaximum", true, hi) < 0 ? -1 : 0;
+	return read_bound(s, node, "minimum", true, false, lo) < 0 ||
+	    read_bound(s, node, "exclusiveMinimum", true, true, lo) < 0 ||
+	    read_bound(s, node, "maximum", false, false, hi) < 0 ||
+	    read_bound(s, node, "exclusiveMaximum", false, true, hi) < 0 ?
+	    -1 : 0;
 }
 
 /* ---- integers ---- */
