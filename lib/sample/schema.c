@@ -346,20 +346,25 @@ find_ref(struct schema *s, uint32_t ref)
 	return at;
 }
 
+#define REFS_MAX 64	/* they are followed again for each that leads to them */
+
 /* Follows references, as long as they lead on. */
 static int
 behind(struct schema *s, uint32_t *node)
 {
 	uint32_t from = *node, ref;
-	size_t steps;
+	int steps;
 
 	for (steps = 0; (ref = get(s, *node, "$ref")) != JSON_NONE; steps++) {
 		if (alone(s, *node, "$ref", "$ref") < 0 ||
 		    (*node = find_ref(s, ref)) == JSON_NONE)
 			return -1;
-		if (steps > s->j.n)
+		if (*node == from)
 			return schema_bad(s, from, "reference that leads to "
 			    "itself");
+		if (steps == REFS_MAX)
+			return schema_bad(s, from, "references in a circle, or "
+			    "more than %d in a row", REFS_MAX);
 	}
 	return 0;
 }
