@@ -6,6 +6,7 @@
 
 #define WHOLE_MAX 9999999999999999	/* 16 digits */
 #define DECIMALS_MAX 9
+#define EXCLUDED_MAX 9
 #define MORE "[0-9]{0,6}"		/* decimals that make no difference */
 
 /* A bound: whole.frac, where frac has n decimals and no zeros at its end. */
@@ -258,6 +259,21 @@ ordered(const struct bound *a, const struct bound *b)
 	return a->negative ? x >= y : x <= y;
 }
 
+/* Readers make doubles of numbers, which hold 15 digits: no number that is made
+   may become the bound itself. MORE adds 6 digits to those of the bound. */
+static bool
+can_exclude(const struct bound *b, const struct bound *other)
+{
+	int64_t whole = b->whole;
+	int n = MAX(b->n, 1);
+
+	if (other->given && other->whole == whole)	/* put_decimals */
+		n = MAX(n, other->n);
+	for (; whole > 0; whole /= 10)
+		n++;
+	return !b->excluded || n <= EXCLUDED_MAX;
+}
+
 int
 put_number(struct schema *s, uint32_t node)
 {
@@ -271,6 +287,9 @@ put_number(struct schema *s, uint32_t node)
 		put(s, " number");
 		return 0;
 	}
+	if (!can_exclude(&lo, &hi) || !can_exclude(&hi, &lo))
+		return schema_bad(s, node, "an exclusive bound of numbers has "
+		    "more than %d digits", EXCLUDED_MAX);
 	if (lo.given && hi.given && !ordered(&lo, &hi))
 		return schema_bad(s, node, "no number is between the bounds");
 	put(s, " (");
