@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "grammar.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,8 +31,13 @@ from_schema(const char *operand)
 	if (text == NULL)
 		cmd_die_in(name, &err);
 	g = pico_grammar_parse(text, n_text, &err);
-	if (g == NULL)
-		cmd_die_in(name, &err);
+	if (g == NULL) {	/* line and column are not those of the file */
+		struct pico_err made = { .status = err.status };
+
+		(void)snprintf(made.msg, sizeof made.msg, "as a grammar: %.*s",
+		    (int)sizeof made.msg - 20, err.msg);
+		cmd_die_in(name, &made);
+	}
 	free(schema);
 	free(text);
 	return g;

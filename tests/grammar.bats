@@ -80,6 +80,9 @@ text() {
 	echo '{"type":' >schema
 	run_split pico-generate --json-schema schema prompt
 	expect_error 1 "'schema': line 2, column 1: not JSON: a value expected"
+	echo '{"anyOf":[{"$ref":"#"},{"type":"null"}]}' >schema
+	run_split pico-generate --json-schema schema prompt
+	expect_error 1 "'schema': as a grammar: line"
 }
 
 @test "grammar: a limit cuts off, or --finish completes" {

@@ -145,7 +145,7 @@ static const struct keyword {
 	{ "deprecated", NOTE }, { "readOnly", NOTE }, { "writeOnly", NOTE },
 	{ "type", K_ALL }, { "enum", WHOLE }, { "const", WHOLE },
 	{ "$ref", WHOLE }, { "anyOf", WHOLE }, { "oneOf", WHOLE },
-	{ "allOf", WHOLE | K_OBJECT },
+	{ "allOf", WHOLE },
 	{ "minimum", K_NUMBER | K_INTEGER },
 	{ "maximum", K_NUMBER | K_INTEGER },
 	{ "exclusiveMinimum", K_NUMBER | K_INTEGER },
@@ -346,20 +346,25 @@ find_ref(struct schema *s, uint32_t ref)
 	return at;
 }
 
+#define REFS_MAX 64	/* they are followed again for each that leads to them */
+
 /* Follows references, as long as they lead on. */
 static int
 behind(struct schema *s, uint32_t *node)
 {
 	uint32_t from = *node, ref;
-	size_t steps;
+	int steps;
 
 	for (steps = 0; (ref = get(s, *node, "$ref")) != JSON_NONE; steps++) {
 		if (alone(s, *node, "$ref", "$ref") < 0 ||
 		    (*node = find_ref(s, ref)) == JSON_NONE)
 			return -1;
-		if (steps > s->j.n)
+		if (*node == from)
 			return schema_bad(s, from, "reference that leads to "
 			    "itself");
+		if (steps == REFS_MAX)
+			return schema_bad(s, from, "references in a circle, or "
+			    "more than %d in a row", REFS_MAX);
 	}
 	return 0;
 }
@@ -499,20 +504,20 @@ differ(const struct schema *s, uint32_t a, uint32_t b)
 	    pico_str_compare(x->text, y->text) != 0);
 }
 
+/* The kinds of values that are made for a schema, and of those that fit it: the
+   keywords for one kind say nothing about the others. */
 static int
-kinds_of(struct schema *s, uint32_t node, unsigned *kinds)
+kinds_of(struct schema *s, uint32_t node, unsigned *kinds, unsigned *fits)
 {
 	uint32_t i = one_value(s, node), list = get(s, node, "enum");
 	unsigned what;
 
-	if (s->j.node[node].kind != JSON_OBJECT) {
-		*kinds = K_ALL;
+	*kinds = *fits = K_ALL;
+	if (s->j.node[node].kind != JSON_OBJECT)
 		return 0;
-	}
-	if (types_of(s, node, kinds) < 0 || keywords_of(s, node, &what) < 0)
+	if (types_of(s, node, fits) < 0 || keywords_of(s, node, &what) < 0)
 		return -1;
-	if (*kinds == K_ALL && (what & K_ALL) != 0)
-		*kinds = what & K_ALL;
+	*kinds = *fits == K_ALL && (what & K_ALL) != 0 ? what & K_ALL : *fits;
 	if (i != JSON_NONE)
 		*kinds &= kind_of(&s->j.node[i]);
 	else if (list != JSON_NONE)
@@ -521,21 +526,26 @@ kinds_of(struct schema *s, uint32_t node, unsigned *kinds)
 			*kinds |= kind_of(&s->j.node[i]) & what;
 	if ((*kinds & K_NUMBER) != 0)
 		*kinds |= K_INTEGER;
+	if (list != JSON_NONE || get(s, node, "const") != JSON_NONE)
+		*fits = *kinds;
+	if ((*fits & K_NUMBER) != 0)
+		*fits |= K_INTEGER;
 	return 0;
 }
 
-/* 1 if no value can fit both. */
+/* 1 if no value that is made for one can fit the other. */
 static int
 disjoint(struct schema *s, uint32_t a, uint32_t b)
 {
 	const struct json_node *v = s->j.node;
 	uint32_t pa, pb, i, k, x, y;
-	unsigned ka, kb;
+	unsigned ka, kb, fits_a, fits_b;
 
 	if (behind(s, &a) < 0 || behind(s, &b) < 0 ||
-	    kinds_of(s, a, &ka) < 0 || kinds_of(s, b, &kb) < 0)
+	    kinds_of(s, a, &ka, &fits_a) < 0 ||
+	    kinds_of(s, b, &kb, &fits_b) < 0)
 		return -1;
-	if ((ka & kb) == 0)
+	if ((ka & fits_b) == 0 && (kb & fits_a) == 0)
 		return 1;
 	x = one_value(s, a);
 	y = one_value(s, b);
@@ -636,18 +646,26 @@ add_properties(struct schema *s, struct object *o, uint32_t node, bool all)
 	uint32_t required = get(s, node, "required");
 	size_t k;
 
+	more = get(s, node, "additionalProperties");
 	if ((at != JSON_NONE && v[at].kind != JSON_OBJECT) ||
 	    (required != JSON_NONE && v[required].kind != JSON_ARRAY))
 		return schema_bad(s, node, "'properties' is no object, or "
 		    "'required' no list");
 	for (i = at == JSON_NONE ? at : v[at].first; i != JSON_NONE;
 	    i = v[i].next) {
-		for (k = 0; k < o->n; k++)
-			if (pico_str_compare(o->v[k].key, v[i].key) == 0)
-				return schema_bad(s, i, "property twice");
-		if (add_property(s, o, node, (struct property){ v[i].key, i,
-		    all || is_required(s, node, v[i].key) }) < 0)
-			return -1;
+		for (k = 0; k < o->n && pico_str_compare(o->v[k].key,
+		    v[i].key) != 0; k++)
+			;
+		if (k == o->n) {
+			if (add_property(s, o, node, (struct property){
+			    v[i].key, i, all ||
+			    is_required(s, node, v[i].key) }) < 0)
+				return -1;
+		} else if (o->v[k].schema == JSON_NONE) {
+			o->v[k].schema = i;	/* so far only required */
+		} else {
+			return schema_bad(s, i, "property twice");
+		}
 	}
 	for (i = required == JSON_NONE ? required : v[required].first;
 	    i != JSON_NONE; i = v[i].next) {
@@ -660,11 +678,15 @@ add_properties(struct schema *s, struct object *o, uint32_t node, bool all)
 			o->v[k].required = true;
 			continue;
 		}
+		/* one that is not named is an additional one */
+		if (more != JSON_NONE && v[more].kind == JSON_FALSE)
+			return schema_bad(s, i, "required property '%s' is "
+			    "excluded by additionalProperties",
+			    show_str(v[i].text));
 		if (add_property(s, o, node, (struct property){ v[i].text,
-		    JSON_NONE, true }) < 0)
+		    more, true }) < 0)
 			return -1;
 	}
-	more = get(s, node, "additionalProperties");
 	if (more != JSON_NONE && v[more].kind == JSON_FALSE) {
 		o->closed = true;
 	} else if (more != JSON_NONE) {
@@ -832,30 +854,40 @@ put_object(struct schema *s, uint32_t node)
 	return r;
 }
 
-/* The properties of all schemas together, of which none may be left out. */
+/* The properties of all schemas together, those beside `allOf` too; none may be
+   left out. */
 static int
 put_all_of(struct schema *s, uint32_t node)
 {
 	const struct json_node *v = s->j.node;
 	uint32_t at = get(s, node, "allOf"), i, part;
+	static const char *const others[] = { "const", "enum", "anyOf",
+	    "oneOf" };
 	struct object o = {0};
-	unsigned kinds, what;
+	unsigned kinds, fits, what;
+	size_t k;
 	int r = 0;
 
 	if (v[at].kind != JSON_ARRAY || v[at].first == JSON_NONE)
 		return schema_bad(s, at, "no list of schemas");
-	if (v[v[at].first].next == JSON_NONE &&
-	    alone(s, node, "allOf", "allOf") == 0) {
+	for (k = 0; k < COUNT(others); k++)
+		if (get(s, node, others[k]) != JSON_NONE)
+			return schema_bad(s, node, "'%s' beside 'allOf' is not "
+			    "supported", others[k]);
+	if (kinds_of(s, node, &kinds, &fits) < 0)
+		return -1;
+	if (kinds == K_ALL && v[v[at].first].next == JSON_NONE) {
 		use(s, v[at].first);
 		put(s, "\n");
 		return 0;
 	}
-	if (s->err->status != PICO_OK)
-		return -1;
+	if (kinds != K_ALL && kinds != K_OBJECT)
+		return schema_bad(s, node, "only objects can be joined by "
+		    "'allOf'");
 	r = add_properties(s, &o, node, true);
 	for (i = v[at].first; r == 0 && i != JSON_NONE; i = v[i].next) {
 		part = i;
-		if (behind(s, &part) < 0 || kinds_of(s, part, &kinds) < 0 ||
+		if (behind(s, &part) < 0 || kinds_of(s, part, &kinds, &fits) < 0 ||
 		    keywords_of(s, part, &what) < 0)
 			r = -1;
 		else if (kinds != K_OBJECT || (what & WHOLE) != 0)

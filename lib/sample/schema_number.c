@@ -6,6 +6,7 @@
 
 #define WHOLE_MAX 9999999999999999	/* 16 digits */
 #define DECIMALS_MAX 9
+#define EXCLUDED_MAX 9
 #define MORE "[0-9]{0,6}"		/* decimals that make no difference */
 
 /* A bound: whole.frac, where frac has n decimals and no zeros at its end. */
@@ -63,8 +64,8 @@ whole_range(struct schema *s, int64_t lo, int64_t hi)
 }
 
 static int
-read_bound(struct schema *s, uint32_t node, const char *key, bool excluded,
-    struct bound *b)
+read_bound(struct schema *s, uint32_t node, const char *key, bool lower,
+    bool excluded, struct bound *b)
 {
 	uint32_t i = json_get(&s->j, node, key);
 	struct bound v = { .given = true, .excluded = excluded };
@@ -81,7 +82,14 @@ read_bound(struct schema *s, uint32_t node, const char *key, bool excluded,
 	t = s->j.node[i].text;
 	v.negative = t.p[0] == '-';
 	for (k = v.negative; k < t.n && t.p[k] >= '0' && t.p[k] <= '9'; k++)
-		v.whole = MIN(v.whole * 10 + (t.p[k] - '0'), WHOLE_MAX);
+		v.whole = MIN(v.whole * 10 + (t.p[k] - '0'),
+		    WHOLE_MAX + 1);
+	if (v.whole > WHOLE_MAX) {
+		if (lower != v.negative)
+			return schema_bad(s, node, "'%s' leaves only numbers "
+			    "of more than 16 digits", key);
+		v.whole = WHOLE_MAX;
+	}
 	if (k < t.n && t.p[k] == '.')
 		for (k++; k < t.n && t.p[k] >= '0' && t.p[k] <= '9'; k++) {
 			if (v.n == DECIMALS_MAX)
@@ -106,10 +114,11 @@ read_bounds(struct schema *s, uint32_t node, struct bound *lo,
     struct bound *hi)
 {
 	*lo = *hi = (struct bound){0};
-	return read_bound(s, node, "minimum", false, lo) < 0 ||
-	    read_bound(s, node, "exclusiveMinimum", true, lo) < 0 ||
-	    read_bound(s, node, "maximum", false, hi) < 0 ||
-	    read_bound(s, node, "exclusiveMaximum", true, hi) < 0 ? -1 : 0;
+	return read_bound(s, node, "minimum", true, false, lo) < 0 ||
+	    read_bound(s, node, "exclusiveMinimum", true, true, lo) < 0 ||
+	    read_bound(s, node, "maximum", false, false, hi) < 0 ||
+	    read_bound(s, node, "exclusiveMaximum", false, true, hi) < 0 ?
+	    -1 : 0;
 }
 
 /* ---- integers ---- */
@@ -250,6 +259,21 @@ ordered(const struct bound *a, const struct bound *b)
 	return a->negative ? x >= y : x <= y;
 }
 
+/* Readers make doubles of numbers, which hold 15 digits: no number that is made
+   may become the bound itself. MORE adds 6 digits to those of the bound. */
+static bool
+can_exclude(const struct bound *b, const struct bound *other)
+{
+	int64_t whole = b->whole;
+	int n = MAX(b->n, 1);
+
+	if (other->given && other->whole == whole)	/* put_decimals */
+		n = MAX(n, other->n);
+	for (; whole > 0; whole /= 10)
+		n++;
+	return !b->excluded || n <= EXCLUDED_MAX;
+}
+
 int
 put_number(struct schema *s, uint32_t node)
 {
@@ -263,6 +287,9 @@ put_number(struct schema *s, uint32_t node)
 		put(s, " number");
 		return 0;
 	}
+	if (!can_exclude(&lo, &hi) || !can_exclude(&hi, &lo))
+		return schema_bad(s, node, "an exclusive bound of numbers has "
+		    "more than %d digits", EXCLUDED_MAX);
 	if (lo.given && hi.given && !ordered(&lo, &hi))
 		return schema_bad(s, node, "no number is between the bounds");
 	put(s, " (");

@@ -131,11 +131,13 @@ put_plain(struct schema *s, uint32_t lo, uint32_t hi)
 	put_range(s, lo, hi);
 }
 
+/* Of blanks, only the space is written; none of them is "not a blank". */
 static void
-put_class(struct schema *s, int class)
+put_class(struct schema *s, int class, bool negate)
 {
 	put(s, "%s", class == 'd' ? "0-9" : class == 'w' ? "0-9A-Za-z_" :
-	    " ");
+	    negate ? " \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f"
+	    "\\u205f\\u3000\\ufeff" : " ");
 }
 
 static int
@@ -153,7 +155,7 @@ set(struct pattern *p)
 		if (character(p, &lo, &class) < 0)
 			return -1;
 		if (class != 0) {
-			put_class(p->s, class);
+			put_class(p->s, class, negate);
 			continue;
 		}
 		hi = lo;
@@ -204,7 +206,7 @@ literal(struct pattern *p)
 		return -1;
 	if (class != 0) {
 		put(p->s, " [");
-		put_class(p->s, class);
+		put_class(p->s, class, false);
 		put(p->s, "]");
 	} else if (cp == '"' || cp == '\\') {
 		put(p->s, " \"\\\\\\%c\"", (char)cp);
