@@ -10,7 +10,10 @@
 
 #include "../pico.h"
 
-/* Functions whose misuse has cost other programs dearly. */
+/* Functions whose misuse has cost other programs dearly. Fortified headers may
+   have two of them as macros. */
+#undef sprintf
+#undef vsprintf
 #pragma GCC poison strcpy strcat sprintf vsprintf gets atoi atol atof strtok
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__

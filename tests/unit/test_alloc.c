@@ -180,8 +180,8 @@ generate(struct pico_ctx *ctx, const struct pico_vocab *v,
 		{ .kind = PICO_S_TYPICAL, .a = 0.9, .min_keep = 1 },
 		{ .kind = PICO_S_TEMP, .a = 1 }
 	};
-	const struct pico_gen_params p = { .chain = { steps, 3, NULL, 0 },
-	    .n_max = 3, .stop = &stop, .n_stop = 1, .ignore_eog = true };
+	const struct pico_gen_params p = {
+	    .chain = { .steps = steps, .n_steps = 3 }, .n_max = 3, .stop = &stop, .n_stop = 1, .ignore_eog = true };
 	const struct pico_gen_sink sink = { take, take_end, NULL };
 	struct pico_gen *g = pico_gen_new(ctx, v, &p, &sink, err);
 	int r = g == NULL ? -1 : 0;
