@@ -156,6 +156,6 @@ flags() {
 	diff <(git -C "$ROOT" ls-tree -r --name-only HEAD | sort) \
 	    <(cd pico-*/ && find . -type f -o -type l | sed 's,^./,,' | sort)
 	# it builds without git, and without anything beside it
-	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -C pico-*/ -s CFLAGS=-O0 build/bin/pico-sample
+	env -i PATH="$PATH" make -C pico-*/ -s CFLAGS=-O0 build/bin/pico-sample
 	pico-*/build/bin/pico-sample -V
 }
