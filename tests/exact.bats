@@ -5,8 +5,11 @@ load helper
 # The small model that ships has Q4_K weights; the others are Q8_0, a mixture of
 # experts, one with sliding windows, one with latent attention, and two that are
 # recurrent, in F16.
-MODELS="$MODEL $DATA/arch/llama-q8_0.gguf $DATA/arch/mixtral.gguf $DATA/arch/gemma3.gguf
-    $DATA/arch/deepseek2.gguf $DATA/arch/mamba.gguf $DATA/arch/rwkv6.gguf"
+# EXACT_KINDS names fewer of them.
+MODELS=$MODEL
+for kind in ${EXACT_KINDS:-llama-q8_0 mixtral gemma3 deepseek2 mamba rwkv6}; do
+	MODELS="$MODELS $DATA/arch/$kind.gguf"
+done
 
 setup() {
 	cd "$BATS_TEST_TMPDIR"
