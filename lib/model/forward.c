@@ -11,15 +11,13 @@
  * one in which each is alone (feed.c).
  */
 #include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "model.h"
 
 /* ---- weights on their way ---- */
 
-void
+/* The weights of a layer that all passes need will be wanted next. */
+static void
 want_layer(struct pico_ctx *c, uint32_t il)
 {
 	const struct layer *l = &c->m->layers[il];

@@ -629,9 +629,7 @@ float *feed(struct pico_ctx *c, uint32_t il, const float *in, float *out);
 /* One row of n values; y may be x. */
 void norm_row(const struct pico_ctx *c, const struct norm *norm,
     const float *x, size_t n, float *y);
-/* The weights of a layer that all passes need will be wanted next. */
-void want_layer(struct pico_ctx *c, uint32_t il);
-/* What comes after layer il. */
+/* Tells which weights come after those of layer il. */
 void want_after(struct pico_ctx *c, uint32_t il);
 
 /* Queries of a layer, and its keys and values in the cache: n_q queries of
