@@ -82,6 +82,8 @@ refused() {
 		    dd of=c bs=1 seek=$at conv=notrunc status=none
 		refused c ''
 	done
+	{ printf '\211PKV\001'; tail -c +6 good; } >old
+	refused old 'is of version 1, and only version 2 can be used'
 	echo 'this is not a KV file, but it is long enough to be one, I hope so' \
 	    >c
 	cat c c >d && mv d c

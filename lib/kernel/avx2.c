@@ -9,9 +9,6 @@
 
 #include "avx2.h"
 
-/* Keys in a block of attention. */
-#define KEYS 64
-
 static bool
 runs_here(void)
 {
@@ -345,21 +342,28 @@ sum32(const float *x, size_t n, bool squares)
 	return tree32(s);
 }
 
+TEMPLATE float
+top_lane(__m256 v)
+{
+	__m128 t = _mm_max_ps(_mm256_castps256_ps128(v),
+	    _mm256_extractf128_ps(v, 1));
+
+	t = _mm_max_ps(t, _mm_movehl_ps(t, t));
+	return _mm_cvtss_f32(_mm_max_ss(t, _mm_movehdup_ps(t)));
+}
+
 /* The largest element, but perhaps a zero with the wrong sign. */
 TEMPLATE float
 largest(const float *x, size_t n)
 {
 	__m256 m = constant(-INFINITY);
-	__m128 t;
 
 	/* vmaxps gives its second argument if one is NaN; the elements behind
 	   the last are replaced by m */
 	for (size_t i = 0; i < n; i += 8)
 		m = _mm256_max_ps(_mm256_blendv_ps(m, load(x + i, n - i),
 		    _mm256_castsi256_ps(first(n - i))), m);
-	t = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
-	t = _mm_max_ps(t, _mm_movehl_ps(t, t));
-	return _mm_cvtss_f32(_mm_max_ss(t, _mm_movehdup_ps(t)));
+	return top_lane(m);
 }
 
 /* Of zeros with different signs the first is the maximum. */
@@ -376,181 +380,60 @@ max(const float *x, size_t n)
 
 /* ---- attention ---- */
 
-/* Elements d.. of a cached row, at most 8; d is a multiple of 8. */
 TEMPLATE __m256
-load_kv(enum kv_type type, const void *p, size_t d, size_t n)
+few_halves(const void *p, size_t n)
 {
-	const uint16_t *h = (const uint16_t *)p + d;
 	uint16_t few[8] = { 0 };
-	const uint8_t *block;
 
-	if (type == KV_F32)
-		return load((const float *)p + d, n);
-	if (type == KV_Q8_0) {
-		block = (const uint8_t *)p + d / 32 * KV_BLOCK_BYTES;
-		return _mm256_mul_ps(_mm256_cvtph_ps(_mm_set1_epi16(
-		    (short)get_u16(block))), _mm256_cvtepi32_ps(
-		    _mm256_cvtepi8_epi32(_mm_loadl_epi64(
-		    (const void *)(block + 2 + d % 32)))));
-	}
-	if (n >= 8)
-		return load_f16(h);
-	memcpy(few, h, n * sizeof *h);
+	memcpy(few, p, n * sizeof *few);
 	return load_f16(few);
 }
 
-/* The scores of n keys from j0 on. */
-TEMPLATE void
-scores(enum kv_type type, const struct attend *a, size_t j0, size_t n, float *p)
+/* n, n - 1, ... */
+TEMPLATE __m256
+down(int n)
 {
-	size_t row = kv_row_bytes(type, a->dim_k), dim = a->dim_k;
-
-	for (size_t j = 0; j < n; j++) {
-		const uint8_t *k = (const uint8_t *)a->k + (j0 + j) * row;
-		__m256 s[4] = { constant(0), constant(0), constant(0),
-		    constant(0) };
-		size_t d = 0;
-
-		for (; dim - d >= 32; d += 32) {
-			UNROLL
-			for (size_t i = 0; i < 4; i++)
-				s[i] = _mm256_fmadd_ps(
-				    _mm256_loadu_ps(a->q + d + 8 * i),
-				    load_kv(type, k, d + 8 * i, 8), s[i]);
-		}
-		for (int i = 0; d < dim; d += 8, i++)
-			s[i] = _mm256_blendv_ps(s[i], _mm256_fmadd_ps(
-			    load(a->q + d, dim - d),
-			    load_kv(type, k, d, dim - d), s[i]),
-			    _mm256_castsi256_ps(first(dim - d)));
-		p[j] = a->scale * tree32(s);
-	}
+	return _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_set1_epi32(n),
+	    _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
 }
 
-/* Scores of a block, up to a whole vector, for all keys but from..end: never
-   the maximum, and exp() gives 0. */
-static void
-hide(float *p, size_t from, size_t end)
+TEMPLATE __m256
+only(__m256 v, int from, int end)
 {
-	for (size_t j = 0; j < from; j++)
-		p[j] = -INFINITY;
-	for (size_t j = end; j % 8 != 0; j++)
-		p[j] = -INFINITY;
+	__m256i keep = _mm256_andnot_si256(first((size_t)MAX(from, 0)),
+	    first((size_t)MAX(end, 0)));
+
+	return _mm256_blendv_ps(constant(-INFINITY), v,
+	    _mm256_castsi256_ps(keep));
 }
 
-/* Soft cap and ALiBi of a block's scores; its first key is so far from the
-   query, `end` the number of keys. */
-static void
-bend(const struct attend *a, size_t distance, float *p, size_t end)
-{
-	const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-	__m256 cap = constant(a->cap), s, far;
-
-	for (size_t i = 0; i < end; i += 8) {
-		s = _mm256_loadu_ps(p + i);
-		if (a->cap != 0)
-			s = _mm256_mul_ps(cap, tanh8(_mm256_div_ps(s, cap)));
-		if (a->slope != NULL) {
-			far = _mm256_cvtepi32_ps(_mm256_sub_epi32(
-			    _mm256_set1_epi32((int)(distance - i)), lane));
-			s = _mm256_sub_ps(s,
-			    _mm256_mul_ps(constant(*a->slope), far));
-		}
-		_mm256_storeu_ps(p + i, s);
-	}
-}
-
-/* out = out * shrink + p * values, for elements d.. of up to `wide` vectors */
-TEMPLATE void
-add_values(enum kv_type type, const struct attend *a, size_t j0, size_t n,
-    const float *p, float shrink, size_t d, int wide)
-{
-	size_t row = kv_row_bytes(type, a->dim_v), left = a->dim_v - d;
-	const uint8_t *v = (const uint8_t *)a->v + j0 * row;
-	__m256 o[8];
-
-	UNROLL
-	for (int i = 0; i < wide; i++)
-		o[i] = _mm256_mul_ps(constant(shrink),
-		    load(a->out + d + 8 * i, wide > 1 ? 8 : left));
-	for (size_t j = 0; j < n; j++, v += row) {
-		UNROLL
-		for (int i = 0; i < wide; i++)
-			o[i] = _mm256_fmadd_ps(constant(p[j]), load_kv(type, v,
-			    d + 8 * (size_t)i, wide > 1 ? 8 : left), o[i]);
-	}
-	UNROLL
-	for (int i = 0; i < wide; i++)
-		store(a->out + d + 8 * i, o[i], wide > 1 ? 8 : left);
-}
-
-/* As the scalar one: softmax over keys as they come, for one query. */
-TEMPLATE void
-attend_type(enum kv_type type, const struct attend *a)
-{
-	float m = a->sink != NULL ? *a->sink : -INFINITY, top, shrink;
-	float l = a->sink != NULL, p[KEYS];
-	float before[8] = { 0 }, after[8];
-	size_t hidden = attend_hidden(a, a->n_keys);
-	__m256 e[8];
-
-	memset(a->out, 0, a->dim_v * sizeof *a->out);
-	for (size_t j0 = hidden / KEYS * KEYS; j0 < a->n_keys; j0 += KEYS) {
-		size_t from = hidden > j0 ? hidden - j0 : 0, d = 0;
-		size_t end = MIN(KEYS, a->n_keys - j0), n = end - from;
-
-		hide(p, from, end);
-		scores(type, a, j0 + from, n, p + from);
-		if (a->cap != 0 || a->slope != NULL) {
-			bend(a, a->n_keys - 1 - j0, p, end);
-			hide(p, from, end);
-		}
-		top = largest(p, end);
-		top = top > m ? top : m;
-		before[0] = m - top;
-		_mm256_storeu_ps(after, exp8(_mm256_loadu_ps(before)));
-		shrink = after[0];
-		m = top;
-		for (size_t i = 0; i < 8; i++) {
-			e[i] = 8 * i < end ? exp8(_mm256_sub_ps(
-			    _mm256_loadu_ps(p + 8 * i), constant(m))) :
-			    constant(0);
-			_mm256_storeu_ps(p + 8 * i, e[i]);
-		}
-		for (; a->dim_v - d >= 64; d += 64)
-			add_values(type, a, j0 + from, n, p + from, shrink, d,
-			    8);
-		for (; d < a->dim_v; d += 8)
-			add_values(type, a, j0 + from, n, p + from, shrink, d,
-			    1);
-		/* TREE(64): the halves are vectors at first */
-		for (int h = 4; h > 0; h /= 2)
-			for (int i = 0; i < h; i++)
-				e[i] = _mm256_add_ps(e[i], e[i + h]);
-		l = l * shrink + tree8(e[0]);
-	}
-	for (size_t d = 0; d < a->dim_v; d += 8)
-		store(a->out + d, _mm256_div_ps(
-		    load(a->out + d, a->dim_v - d), constant(l)),
-		    a->dim_v - d);
-}
-
-static void
-attend_one(const struct attend *a)
-{
-	if (a->type == KV_F32)
-		attend_type(KV_F32, a);
-	else if (a->type == KV_F16)
-		attend_type(KV_F16, a);
-	else
-		attend_type(KV_Q8_0, a);
-}
-
-static void
-attend(const struct attend *a)
-{
-	attend_each(a, attend_one);
-}
+typedef __m256 vector;
+#define LANES 8
+#define v_load(p) _mm256_loadu_ps((const float *)(p))
+#define v_store(p, v) _mm256_storeu_ps(p, v)
+#define v_load_some(p, n) load(p, n)
+#define v_store_some(p, v, n) store(p, v, n)
+#define v_half(p) load_f16(p)
+#define v_half_some(p, n) few_halves(p, n)
+#define v_half_all(p) _mm256_cvtph_ps(_mm_set1_epi16((short)get_u16(p)))
+#define v_codes(p) _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32( \
+	_mm_loadl_epi64((const void *)(p))))
+#define v_set(x) constant(x)
+#define v_add(a, b) _mm256_add_ps(a, b)
+#define v_sub(a, b) _mm256_sub_ps(a, b)
+#define v_mul(a, b) _mm256_mul_ps(a, b)
+#define v_div(a, b) _mm256_div_ps(a, b)
+#define v_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define v_exp(v) exp8(v)
+#define v_tanh(v) tanh8(v)
+#define v_max(a, b) _mm256_max_ps(a, b)
+#define v_above(a, b) \
+	(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)) != 0)
+#define v_top(v) top_lane(v)
+#define v_down(n) down(n)
+#define v_only(v, from, end) only(v, from, end)
+#define KINDS(X) X(4, 2) X(2, 4) X(1, 8)
+#include "attend.h"
 
 static void
 kv_store(enum kv_type type, const float *x, size_t n, void *dst)

@@ -12,14 +12,6 @@
 
 #include "avx512.h"
 
-/* Keys in a block of attention. */
-#define KEYS 64
-/* Queries that walk along the keys together. */
-#define QUERIES 32
-/* Queries for which an element of a key or value in a register is used. */
-#define SHARED 4
-/* Vectors of an output that are in registers while values are added. */
-#define WIDE 4
 /* Columns from which on unpacking a tile of rows pays. */
 #define MANY 4
 
@@ -57,29 +49,21 @@ set(float x)
 	return _mm512_set1_ps(x);
 }
 
-/* 2^n from the low bits of n */
-static inline __m512
-pow2(__m512i n)
-{
-	return _mm512_castsi512_ps(_mm512_slli_epi32(
-	    _mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
-}
-
-/* VMINPS and VMAXPS give their second operand if one is NaN, as ?: does when
-   the constant comes first. */
+/*
+ * VMINPS and VMAXPS give their second operand if one is NaN, as ?: does when
+ * the constant comes first. VSCALEFPS multiplies with a power of two, rounding
+ * once, as func.c does in two steps.
+ */
 KERNEL __m512
 exp16(__m512 x)
 {
 	const __m512 round = set(0x1.8p23f);
-	__m512 t, n, r, p;
-	__m512i k, half;
+	__m512 n, r, p;
 
 	x = _mm512_min_ps(set(89), x);
 	x = _mm512_max_ps(set(-104), x);
-	t = _mm512_fmadd_ps(x, set(0x1.715476p+0f), round);
-	n = _mm512_sub_ps(t, round);
-	k = _mm512_sub_epi32(_mm512_castps_si512(t),
-	    _mm512_castps_si512(round));
+	n = _mm512_sub_ps(_mm512_fmadd_ps(x, set(0x1.715476p+0f), round),
+	    round);
 	r = _mm512_fmadd_ps(n, set(-0x1.62e43p-1f), x);
 	r = _mm512_fmadd_ps(n, set(0x1.05c61p-29f), r);
 	p = set(0x1.6d1254p-10f);
@@ -89,9 +73,7 @@ exp16(__m512 x)
 	p = _mm512_fmadd_ps(p, r, set(0x1p-1f));
 	p = _mm512_add_ps(set(1),
 	    _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, r));
-	half = _mm512_srai_epi32(k, 1);
-	return _mm512_mul_ps(_mm512_mul_ps(p, pow2(half)),
-	    pow2(_mm512_sub_epi32(k, half)));
+	return _mm512_scalef_ps(p, n);
 }
 
 static inline __m512
@@ -282,361 +264,37 @@ kv_store(enum kv_type type, const float *x, size_t n, void *dst)
 
 /* ---- attention ---- */
 
-/* 16 elements of a cached row from number i, a multiple of 16, on, or as many
-   as k says */
-KERNEL __m512
-cached(enum kv_type type, const void *p, size_t i, __mmask16 k)
-{
-	const uint8_t *block;
-
-	if (type == KV_F32 && k == 0xffff)
-		return _mm512_loadu_ps((const float *)p + i);
-	if (type == KV_F32)
-		return _mm512_maskz_loadu_ps(k, (const float *)p + i);
-	if (type == KV_Q8_0) {
-		block = (const uint8_t *)p + i / 32 * KV_BLOCK_BYTES;
-		return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_set1_epi16(
-		    (short)get_u16(block))), _mm512_cvtepi32_ps(
-		    _mm512_cvtepi8_epi32(_mm_loadu_si128(
-		    (const void *)(block + 2 + i % 32)))));
-	}
-	return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(k,
-	    (const uint16_t *)p + i));
-}
-
-/* The partial sums 0..15 of q . key, with 16..31 added on: TREE(32) begun; for
-   nq queries, which are `dim` apart. */
-KERNEL void
-score_sums(enum kv_type type, const float *q, const void *key, size_t dim,
-    size_t nq, __m512 *sum, size_t step)
-{
-	const __mmask16 all = 0xffff;
-	__m512 lo[SHARED], hi[SHARED], key0, key1;
-	size_t i, c;
-
-	UNROLL
-	for (c = 0; c < nq; c++)
-		lo[c] = hi[c] = _mm512_setzero_ps();
-	for (i = 0; i + 32 <= dim; i += 32) {
-		key0 = cached(type, key, i, all);
-		key1 = cached(type, key, i + 16, all);
-		UNROLL
-		for (c = 0; c < nq; c++) {
-			lo[c] = _mm512_fmadd_ps(_mm512_loadu_ps(q + c * dim +
-			    i), key0, lo[c]);
-			hi[c] = _mm512_fmadd_ps(_mm512_loadu_ps(q + c * dim +
-			    i + 16), key1, hi[c]);
-		}
-	}
-	if (i < dim) {
-		__mmask16 k0 = lanes(dim - i);
-		__mmask16 k1 = lanes(dim - i > 16 ? dim - i - 16 : 0);
-
-		key0 = cached(type, key, i, k0);
-		if (k1 != 0)
-			key1 = cached(type, key, i + 16, k1);
-		UNROLL
-		for (c = 0; c < nq; c++) {
-			lo[c] = _mm512_mask3_fmadd_ps(_mm512_maskz_loadu_ps(k0,
-			    q + c * dim + i), key0, lo[c], k0);
-			if (k1 != 0)
-				hi[c] = _mm512_mask3_fmadd_ps(
-				    _mm512_maskz_loadu_ps(k1, q + c * dim + i +
-				    16), key1, hi[c], k1);
-		}
-	}
-	UNROLL
-	for (c = 0; c < nq; c++)
-		sum[c * step] = _mm512_add_ps(lo[c], hi[c]);
-}
-
-/* The scores of 16 keys, of which n exist, for nq queries. */
-KERNEL void
-scores16(enum kv_type type, const struct attend *a, const float *q, size_t nq,
-    const uint8_t *key, size_t n, __m512 *score)
-{
-	const size_t bytes = kv_row_bytes(type, a->dim_k);
-	__m512 s[SHARED][16];
-	size_t i, c;
-
-	for (i = 0; i < MIN(n, 16); i++)
-		score_sums(type, q, key + i * bytes, a->dim_k, nq, &s[0][i],
-		    16);
-	for (; i < 16; i++)
-		for (c = 0; c < nq; c++)
-			s[c][i] = _mm512_setzero_ps();
-	for (c = 0; c < nq; c++)
-		score[c] = _mm512_mul_ps(set(a->scale), tree16(s[c]));
-}
-
-/* Soft cap and ALiBi of the scores of a block, its first key being so far from
-   the query; and the maximum as in attend_block(). A function by itself, so
-   that it does not disturb what is compiled around it. */
-static __attribute__((noinline)) __m512
-bend(const struct attend *a, float slope, size_t distance, uint64_t bits,
-    float *p, __m512 top)
-{
-	const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
-	    11, 12, 13, 14, 15);
-	__m512 s, far;
-
-	for (size_t i = 0; i < KEYS; i += 16) {
-		__mmask16 k = (__mmask16)(bits >> i);
-
-		s = _mm512_maskz_loadu_ps(k, p + i);
-		if (a->cap != 0)
-			s = _mm512_mul_ps(set(a->cap),
-			    tanh16(_mm512_div_ps(s, set(a->cap))));
-		far = _mm512_cvtepi32_ps(_mm512_sub_epi32(
-		    _mm512_set1_epi32((int)(distance - i)), lane));
-		if (a->slope != NULL)
-			s = _mm512_sub_ps(s, _mm512_mul_ps(set(slope), far));
-		_mm512_storeu_ps(p + i, s);
-		top = _mm512_mask_max_ps(top, k, s, top);
-	}
-	return top;
-}
-
-/* For nq queries out = out * shrink + sum of p[j] * value j, for `wide` vectors
-   of elements from number d on, the last of them k; v is value 0. */
-KERNEL void
-add_values(enum kv_type type, int wide, const struct attend *a, size_t nq,
-    const uint8_t *v, size_t d, const float (*p)[KEYS], size_t n,
-    const float *shrink, float *out, __mmask16 k)
-{
-	const size_t row = kv_row_bytes(type, a->dim_v);
-	__m512 s[SHARED][WIDE], x;
-
-	out += d;
-	UNROLL
-	for (size_t c = 0; c < nq; c++) {
-		UNROLL
-		for (int i = 0; i < wide; i++)
-			s[c][i] = _mm512_mul_ps(_mm512_maskz_loadu_ps(
-			    i == wide - 1 ? k : 0xffff,
-			    out + c * a->dim_v + 16 * i), set(shrink[c]));
-	}
-	for (size_t j = 0; j < n; j++, v += row) {
-		UNROLL
-		for (int i = 0; i < wide; i++) {
-			x = cached(type, v, d + 16 * (size_t)i,
-			    i == wide - 1 ? k : 0xffff);
-			UNROLL
-			for (size_t c = 0; c < nq; c++)
-				s[c][i] = _mm512_fmadd_ps(set(p[c][j]), x,
-				    s[c][i]);
-		}
-	}
-	UNROLL
-	for (size_t c = 0; c < nq; c++) {
-		UNROLL
-		for (int i = 0; i < wide; i++)
-			_mm512_mask_storeu_ps(out + c * a->dim_v + 16 * i,
-			    i == wide - 1 ? k : 0xffff, s[c][i]);
-	}
-}
-
-/* The next block, which comes from memory while this one is used: little by
-   little, since a burst of fetches is waited for. */
-struct ahead {
-	const uint8_t *k, *v;
-	size_t k_left, v_left;	/* bytes */
-	size_t k_step, v_step;
-};
-
-KERNEL void
-fetch(const uint8_t **p, size_t *left, size_t step)
-{
-	size_t i, n = MIN(step, *left);
-
-	for (i = 0; i < n; i += 64)
-		_mm_prefetch((const char *)*p + i, _MM_HINT_T1);
-	*p += n;
-	*left -= n;
-}
-
-/* What the walk over the keys has come to, for one query. */
-struct walk {
-	float m, l, slope;
-};
-
-/* A block of keys and values, for nq queries, 1 or SHARED, at the position of
-   the key that is number `seen` from here, in this block or a later one. Plain:
-   without window, cap and slopes. */
-KERNEL void
-attend_block(enum kv_type type, bool plain, const struct attend *a,
-    const float *q, size_t nq, const uint8_t *key, const uint8_t *v,
-    size_t seen, struct walk *w, struct ahead *next, float *out)
-{
-	const size_t row_k = kv_row_bytes(type, a->dim_k);
-	const size_t n = MIN(KEYS, seen);
-	const size_t from = plain ? 0 : attend_hidden(a, seen);
-	/* a bit for each key that is seen */
-	const uint64_t bits = ~(uint64_t)0 >> (KEYS - n) &
-	    ~(uint64_t)0 << from;
-	_Alignas(64) float p[SHARED][KEYS];
-	__m512 top[SHARED], e[KEYS / 16], s[SHARED];
-	float shrink[SHARED];
-	size_t i, c;
-
-	for (c = 0; c < nq; c++)
-		top[c] = set(w[c].m);
-	for (i = from / 16 * 16; i < n; i += 16) {
-		fetch(&next->k, &next->k_left, next->k_step);
-		fetch(&next->v, &next->v_left, next->v_step);
-		scores16(type, a, q, nq, key + i * row_k, n - i, s);
-		for (c = 0; c < nq; c++) {
-			_mm512_store_ps(p[c] + i, s[c]);
-			top[c] = _mm512_mask_max_ps(top[c],
-			    (__mmask16)(bits >> i), s[c], top[c]);
-		}
-	}
-	for (c = 0; c < nq; c++) {
-		if (!plain && (a->cap != 0 || a->slope != NULL))
-			top[c] = bend(a, w[c].slope, seen - 1, bits, p[c],
-			    set(w[c].m));
-		top[c] = set(_mm512_reduce_max_ps(top[c]));
-		shrink[c] = _mm512_cvtss_f32(exp16(_mm512_sub_ps(set(w[c].m),
-		    top[c])));
-		w[c].m = _mm512_cvtss_f32(top[c]);
-		UNROLL
-		for (i = 0; i < KEYS; i += 16) {
-			__mmask16 k = (__mmask16)(bits >> i);
-
-			e[i / 16] = _mm512_maskz_mov_ps(k, exp16(_mm512_sub_ps(
-			    _mm512_maskz_loadu_ps(k, p[c] + i), top[c])));
-			_mm512_store_ps(p[c] + i, e[i / 16]);
-		}
-		/* TREE(64) begins with TREE(32)'s lanes */
-		w[c].l = w[c].l * shrink[c] + tree32(
-		    _mm512_add_ps(e[0], e[2]), _mm512_add_ps(e[1], e[3]));
-	}
-	v += from * kv_row_bytes(type, a->dim_v);
-	for (i = 0; i + 16 * WIDE <= a->dim_v; i += 16 * WIDE)
-		add_values(type, WIDE, a, nq, v, i, (void *)(p[0] + from),
-		    n - from, shrink, out, 0xffff);
-	for (; i < a->dim_v; i += 16)
-		add_values(type, 1, a, nq, v, i, (void *)(p[0] + from),
-		    n - from, shrink, out, lanes(a->dim_v - i));
-}
-
-/* Columns c0..c1 of no more than QUERIES queries, which use a block of keys and
-   values while it is in the cache. To widen it to floats first, once for all of
-   them, costs more than it saves: they push each other out of the cache. */
-KERNEL void
-attend_some(enum kv_type type, bool plain, const struct attend *a, size_t c0,
-    size_t c1)
-{
-	const size_t row_k = kv_row_bytes(type, a->dim_k);
-	const size_t row_v = kv_row_bytes(type, a->dim_v);
-	const size_t hidden = plain ? 0 :
-	    attend_hidden(a, a->n_keys + c0);
-	/* in as many steps as there are calls that take one */
-	const size_t steps = MAX((c1 - c0) * a->n_q / SHARED, 1) * (KEYS / 16);
-	const size_t k_step = MAX(KEYS * row_k / steps, 64) / 64 * 64;
-	const size_t v_step = MAX(KEYS * row_v / steps, 64) / 64 * 64;
-	struct ahead next = {0};
-	struct walk w[QUERIES], *at;
-	size_t c, i, j, n;
-
-	for (c = c0, at = w; c < c1; c++) {
-		memset(a->out + c * a->out_stride, 0,
-		    a->n_q * a->dim_v * sizeof *a->out);
-		for (i = 0; i < a->n_q; i++)
-			*at++ = (struct walk){
-				a->sink != NULL ? a->sink[i] : -INFINITY,
-				a->sink != NULL,
-				a->slope != NULL ? a->slope[i] : 0
-			};
-	}
-	for (j = hidden / KEYS * KEYS; j < a->n_keys + c1 - 1; j += KEYS) {
-		const uint8_t *k = (const uint8_t *)a->k + j * row_k;
-		const uint8_t *v = (const uint8_t *)a->v + j * row_v;
-
-		if (j + KEYS < a->n_keys + c1 - 1) {
-			n = MIN(KEYS, a->n_keys + c1 - 1 - j - KEYS);
-			next = (struct ahead){
-				k + KEYS * row_k, v + KEYS * row_v,
-				n * row_k, n * row_v, k_step, v_step,
-			};
-		}
-		for (c = c0, at = w; c < c1; c++, at += a->n_q) {
-			const float *q = a->q + c * a->q_stride;
-			float *out = a->out + c * a->out_stride;
-
-			if (a->n_keys + c <= j)
-				continue;
-			n = a->n_keys + c - j;
-			if (attend_hidden(a, n) >= KEYS)
-				continue;
-			for (i = 0; i + SHARED <= a->n_q; i += SHARED)
-				attend_block(type, plain, a, q + i * a->dim_k,
-				    SHARED, k, v, n, at + i,
-				    &next, out + i * a->dim_v);
-			for (; i < a->n_q; i++)
-				attend_block(type, plain, a, q + i * a->dim_k,
-				    1, k, v, n, at + i, &next,
-				    out + i * a->dim_v);
-		}
-	}
-	for (c = c0, at = w; c < c1; c++)
-		for (i = 0; i < a->n_q; i++, at++) {
-			float *out = a->out + c * a->out_stride + i * a->dim_v;
-
-			for (size_t d = 0; d < a->dim_v; d += 16) {
-				__mmask16 k = lanes(a->dim_v - d);
-
-				_mm512_mask_storeu_ps(out + d, k,
-				    _mm512_div_ps(_mm512_maskz_loadu_ps(k,
-				    out + d), set(at->l)));
-			}
-		}
-}
-
-/* A function each: in one the compiler makes worse code of all. */
-#define ATTEND(name, type, plain) \
-	static __attribute__((noinline)) void \
-	name(const struct attend *a, size_t c0, size_t c1) \
-	{ \
-		attend_some(type, plain, a, c0, c1); \
-	}
-ATTEND(attend_f16, KV_F16, false)
-ATTEND(attend_f32, KV_F32, false)
-ATTEND(attend_q8, KV_Q8_0, false)
-ATTEND(attend_f16_plain, KV_F16, true)
-ATTEND(attend_f32_plain, KV_F32, true)
-ATTEND(attend_q8_plain, KV_Q8_0, true)
-
-static void
-attend(const struct attend *a)
-{
-	static void (*const some[][2])(const struct attend *a, size_t c0,
-	    size_t c1) = {
-		[KV_F16] = { attend_f16, attend_f16_plain },
-		[KV_F32] = { attend_f32, attend_f32_plain },
-		[KV_Q8_0] = { attend_q8, attend_q8_plain },
-	};
-	const bool plain = a->window == 0 && a->cap == 0 && a->slope == NULL;
-	const size_t cols = QUERIES / a->n_q;
-
-	if (cols == 0) {	/* more heads than are taken at once */
-		struct attend half = *a;
-
-		half.n_q = a->n_q / 2;
-		attend(&half);
-		half.q += half.n_q * a->dim_k;
-		half.out += half.n_q * a->dim_v;
-		if (a->slope != NULL)
-			half.slope += half.n_q;
-		if (a->sink != NULL)
-			half.sink += half.n_q;
-		half.n_q = a->n_q - half.n_q;
-		attend(&half);
-		return;
-	}
-	for (size_t c = 0; c < a->n_cols; c += cols)
-		some[a->type][plain](a, c, MIN(c + cols, a->n_cols));
-}
+typedef __m512 vector;
+#define LANES 16
+#define v_load(p) _mm512_loadu_ps(p)
+#define v_store(p, v) _mm512_storeu_ps(p, v)
+#define v_load_some(p, n) _mm512_maskz_loadu_ps(lanes(n), p)
+#define v_store_some(p, v, n) _mm512_mask_storeu_ps(p, lanes(n), v)
+#define v_half(p) halves(p)
+#define v_half_some(p, n) \
+	_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes(n), p))
+#define v_half_all(p) \
+	_mm512_cvtph_ps(_mm256_set1_epi16((short)get_u16(p)))
+#define v_codes(p) _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32( \
+	_mm_loadu_si128((const void *)(p))))
+#define v_set(x) set(x)
+#define v_add(a, b) _mm512_add_ps(a, b)
+#define v_sub(a, b) _mm512_sub_ps(a, b)
+#define v_mul(a, b) _mm512_mul_ps(a, b)
+#define v_div(a, b) _mm512_div_ps(a, b)
+#define v_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define v_exp(v) exp16(v)
+#define v_tanh(v) tanh16(v)
+#define v_max(a, b) _mm512_max_ps(a, b)
+#define v_above(a, b) (_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0)
+#define v_top(v) _mm512_reduce_max_ps(v)
+#define v_down(n) _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_set1_epi32(n), \
+	_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, \
+	15)))
+#define v_only(v, from, end) _mm512_mask_mov_ps(set(-INFINITY), \
+	lanes((size_t)MAX(end, 0)) & ~lanes((size_t)MAX(from, 0)), v)
+#define KINDS(X) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
+#include "attend.h"
 
 /* ---- row operations ---- */
 

@@ -78,22 +78,30 @@
  * sees keys j > i - window only; what the others hold does not matter. Keys are
  * walked in blocks at absolute positions 0, 64, 128, ...; the last one may be
  * short, and those in which no key is seen are left out:
- *	m = -inf; l = 0; acc[] = 0;		with a sink: m = sink; l = 1
+ *	m = -inf; l[0..16) = 0; acc[] = 0;	with a sink: m = sink; l[0] = 1
  *	for each block, for the keys in it that are seen:
- *		s_j = scale * SUM32(q * k_j)
+ *		s_j = +0, then s_j = fma(q[d], k_j[d], s_j) for d in order
+ *		s_j = scale * s_j
  *		s_j = cap * k_tanh(s_j / cap)	with a cap
  *		s_j = s_j - slope * (float)(i - j)	with slopes
  *		n = max(m, max s_j);  c = k_exp(m - n);  m = n;
  *		p_j = k_exp(s_j - m)		p_j = 0 for all other keys
- *		l = l * c + TREE(64) of p
+ *		l[e] = l[e] * c + ((p_e + p_(e+32)) + (p_(e+16) + p_(e+48))),
+ *						p counted from the block's start
  *		acc[d] = acc[d] * c, then acc[d] = fma(p_j, v_j[d], acc[d])
  *						for the keys in order
- *	out[d] = acc[d] / l
+ *	out[d] = acc[d] / TREE(16) of l
+ * Where the maximum stays c is 1, and the products with it need not be made. (A
+ * c that is NaN comes with a p that is.)
  *
- * The KV cache holds rows: the key, or the value, of one head. F32 and F16 are
- * plain. Q8_0 has blocks of 32 elements, the last one filled up with zeros: a
- * scale as f16, then 32 codes. They are those of ACT_Q8, the scale rounded to
- * f16; the element is scale * code, which is exact in float32.
+ * The KV cache holds the keys, or the values, of one head. A value is a row. F32
+ * and F16 are plain. Q8_0 has blocks of 32 elements, the last one filled up with
+ * zeros: a scale as f16, then 32 codes. They are those of ACT_Q8, the scale
+ * rounded to f16; the element is scale * code, which is exact in float32.
+ * Keys have the same elements, but 16 of them lie side by side, a group at
+ * positions 0, 16, 32, ...: element 0 of each, then element 1 of each, and so
+ * on; of Q8_0 the 16 scales of a block, then its codes in this order. So lanes of
+ * a vector are keys, and their sums need no adding up.
  *
  * Every output depends on its own row and column, its own query and keys, and
  * on nothing else: not on how the work was cut.
@@ -181,6 +189,31 @@ kv_row_bytes(enum kv_type type, size_t n)
 	    (n + 31) / 32 * KV_BLOCK_BYTES;
 }
 
+/* Keys that lie side by side. Room for keys is asked for in whole groups, all of
+   which may be read; what the keys hold that nobody sees does not matter. */
+#define KV_SIDE 16
+
+/* Where element d of key number j lies, of `dim` elements; of Q8_0 its code. */
+static inline size_t
+kv_key_at(enum kv_type type, size_t dim, size_t j, size_t d)
+{
+	size_t group = j / KV_SIDE * KV_SIDE * kv_row_bytes(type, dim);
+	size_t lane = j % KV_SIDE;
+
+	if (type != KV_Q8_0)
+		return group + (d * KV_SIDE + lane) * kv_row_bytes(type, 1);
+	return group + d / 32 * KV_SIDE * KV_BLOCK_BYTES +
+	    (2 + d % 32) * KV_SIDE + lane;
+}
+
+/* The same of the scale. */
+static inline size_t
+kv_key_scale_at(size_t dim, size_t j, size_t d)
+{
+	return (j / KV_SIDE * ((dim + 31) / 32) + d / 32) * KV_SIDE *
+	    KV_BLOCK_BYTES + j % KV_SIDE * 2;
+}
+
 /*
  * n_q query heads, which share a KV head, of n_cols columns: positions of one
  * sequence, one after the other. Column c sees the first n_keys + c keys, at
@@ -193,8 +226,8 @@ struct attend {
 	size_t dim_k, dim_v;
 	const float *q;			/* n_q x dim_k, for each column */
 	size_t q_stride;
-	const void *k, *v;		/* rows of dim_k and of dim_v elements,
-					   one after the other */
+	const void *k, *v;		/* keys of dim_k elements from number 0
+					   on, side by side; rows of dim_v */
 	float scale;
 	float *out;			/* n_q x dim_v, for each column */
 	size_t out_stride;
@@ -214,24 +247,6 @@ attend_hidden(const struct attend *a, size_t n)
 	return a->window != 0 && n > a->window ? n - a->window : 0;
 }
 
-/* The same, one query after the other. */
-static inline void
-attend_each(const struct attend *a, void (*attend_one)(const struct attend *))
-{
-	struct attend one = *a;
-	size_t c, i;
-
-	one.n_cols = one.n_q = 1;
-	for (c = 0; c < a->n_cols; c++, one.n_keys++)
-		for (i = 0; i < a->n_q; i++) {
-			one.q = a->q + c * a->q_stride + i * a->dim_k;
-			one.out = a->out + c * a->out_stride + i * a->dim_v;
-			one.slope = a->slope != NULL ? a->slope + i : NULL;
-			one.sink = a->sink != NULL ? a->sink + i : NULL;
-			attend_one(&one);
-		}
-}
-
 /* ---- the kernels of one instruction set ---- */
 
 struct kernels {
@@ -245,7 +260,8 @@ struct kernels {
 	/* Rows r0..r1 of a product. */
 	void (*matmul)(const struct matmul *m, size_t r0, size_t r1);
 	void (*attend)(const struct attend *a);
-	/* A row of n floats to the cache's type; F16: nearest, ties to even. */
+	/* A row of n floats to the cache's type; F16: nearest, ties to even.
+	   Keys then go to their places, by kv_store_key(). */
 	void (*kv_store)(enum kv_type type, const float *x, size_t n,
 	    void *dst);
 
@@ -271,6 +287,15 @@ struct kernels {
 	void (*gate)(enum k_fn fn, float *g, const float *u, size_t n);
 	float (*max)(const float *x, size_t n);
 };
+
+/* Key j of a head, with the kv_store of a set; and rows, as kv_store makes them,
+   to and from their place among the keys. */
+void kv_store_key(const struct kernels *k, enum kv_type type, const float *x,
+    size_t dim, void *keys, size_t j);
+void kv_put_key(enum kv_type type, const void *row, size_t dim, void *keys,
+    size_t j);
+void kv_get_key(enum kv_type type, const void *keys, size_t j, size_t dim,
+    void *row);
 
 /* kv_store of Q8_0, with the quantize of a set. */
 void kv_store_q8_0(void (*quantize)(enum act_kind kind, const float *x,

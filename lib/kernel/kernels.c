@@ -102,3 +102,64 @@ kv_store_q8_0(void (*quantize)(enum act_kind kind, const float *x, size_t n,
 		n -= m;
 	}
 }
+
+/* Elements d.. of key j, at most 32, from a row or to one; d is a multiple of
+   32, and `row` is where they begin there. */
+static inline void
+piece(enum kv_type type, size_t dim, size_t j, size_t d, uint8_t *keys,
+    uint8_t *row, bool put)
+{
+	size_t size = type == KV_F32 ? 4 : type == KV_F16 ? 2 : 1;
+	size_t n = type == KV_Q8_0 ? 32 : MIN(32, dim - d), i;
+	uint8_t *at = keys + kv_key_at(type, dim, j, d);
+
+	if (type == KV_Q8_0) {
+		uint8_t *scale = keys + kv_key_scale_at(dim, j, d);
+
+		memcpy(put ? scale : row, put ? row : scale, 2);
+		row += 2;
+	}
+	for (i = 0; i < n; i++, at += KV_SIDE * size, row += size)
+		memcpy(put ? at : row, put ? row : at, size);
+}
+
+static void
+move_piece(enum kv_type type, size_t dim, size_t j, size_t d, void *keys,
+    void *row, bool put)
+{
+	/* so that each type has its own loop */
+	if (type == KV_F32)
+		piece(KV_F32, dim, j, d, keys, row, put);
+	else if (type == KV_F16)
+		piece(KV_F16, dim, j, d, keys, row, put);
+	else
+		piece(KV_Q8_0, dim, j, d, keys, row, put);
+}
+
+void
+kv_store_key(const struct kernels *k, enum kv_type type, const float *x,
+    size_t dim, void *keys, size_t j)
+{
+	_Alignas(float) uint8_t row[32 * sizeof(float)];
+
+	for (size_t d = 0; d < dim; d += 32) {
+		k->kv_store(type, x + d, MIN(32, dim - d), row);
+		move_piece(type, dim, j, d, keys, row, true);
+	}
+}
+
+void
+kv_put_key(enum kv_type type, const void *row, size_t dim, void *keys, size_t j)
+{
+	for (size_t d = 0; d < dim; d += 32)
+		move_piece(type, dim, j, d, keys,
+		    (uint8_t *)row + kv_row_bytes(type, d), true);
+}
+
+void
+kv_get_key(enum kv_type type, const void *keys, size_t j, size_t dim, void *row)
+{
+	for (size_t d = 0; d < dim; d += 32)
+		move_piece(type, dim, j, d, (uint8_t *)keys,
+		    (uint8_t *)row + kv_row_bytes(type, d), false);
+}

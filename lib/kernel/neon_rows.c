@@ -9,9 +9,6 @@
 
 #include "neon.h"
 
-/* Keys in a block of attention. */
-#define KEYS 64
-
 /* ---- elementary functions, as in func.c ---- */
 
 static inline float32x4_t
@@ -308,220 +305,97 @@ neon_kv_store(enum kv_type type, const float *x, size_t n, void *dst)
 		h[i] = f32_to_f16(x[i]);
 }
 
-/* 8 elements of a cached row from number i, a multiple of 8, on */
+INLINE float32x4_t
+few_floats(const float *p, size_t n)
+{
+	float few[4] = { 0 };
+
+	memcpy(few, p, n * sizeof *few);
+	return vld1q_f32(few);
+}
+
 INLINE void
-cached8(enum kv_type type, const uint8_t *row, size_t i, float32x4_t v[2])
+store_few(float *p, float32x4_t v, size_t n)
 {
-	const uint8_t *block = row + i / 32 * KV_BLOCK_BYTES;
-	int16x8_t q;
-	float d;
+	float few[4];
 
-	if (type != KV_Q8_0) {
-		load8(type == KV_F32 ? TYPE_F32 : TYPE_F16,
-		    row + i * (type == KV_F32 ? 4 : 2), v);
-		return;
-	}
-	d = f16_to_f32(get_u16(block));
-	q = vmovl_s8(vld1_s8((const int8_t *)block + 2 + i % 32));
-	v[0] = vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16(q))), d);
-	v[1] = vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_high_s16(q))), d);
+	vst1q_f32(few, v);
+	memcpy(p, few, n * sizeof *few);
 }
 
-INLINE float
-cached1(enum kv_type type, const uint8_t *row, size_t i)
+INLINE float32x4_t
+load_halves(const void *p)
 {
-	const uint8_t *block = row + i / 32 * KV_BLOCK_BYTES;
-
-	if (type == KV_Q8_0)
-		return f16_to_f32(get_u16(block)) *
-		    (float)(int8_t)block[2 + i % 32];
-	return type == KV_F32 ? get_f32(row + 4 * i) :
-	    f16_to_f32(get_u16(row + 2 * i));
+	return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
 }
 
-/* Adds the products of a query and a key. */
-INLINE void
-score_sums(float32x4_t s[8], enum kv_type type, const uint8_t *key,
-    const float *q, size_t dim)
+INLINE float32x4_t
+few_halves(const void *p, size_t n)
 {
-	float k[32];
+	uint16_t few[4] = { 0 };
 
-	if (type != KV_Q8_0) {
-		sum32_dot(s, type == KV_F32 ? TYPE_F32 : TYPE_F16, key, q, dim);
-		return;
-	}
-	for (size_t d = 0; d < dim; d += 32) {
-		UNROLL
-		for (size_t i = 0; i < 32; i += 8) {
-			float32x4_t v[2];
-
-			cached8(type, key, d + i, v);
-			vst1q_f32(k + i, v[0]);
-			vst1q_f32(k + i + 4, v[1]);
-		}
-		sum32_dot(s, TYPE_F32, (const uint8_t *)k, q + d,
-		    MIN(32, dim - d));
-	}
+	memcpy(few, p, n * sizeof *few);
+	return load_halves(few);
 }
 
-/* scale * (q . key) of n keys from j0 on */
-INLINE void
-scores(const struct attend *a, enum kv_type type, size_t j0, size_t n, float *p)
+INLINE float32x4_t
+load_codes(const void *p)
 {
-	size_t row = kv_row_bytes(type, a->dim_k);
-	const uint8_t *k = (const uint8_t *)a->k + j0 * row;
-	float32x4_t s[8];
+	int8_t few[8] = { 0 };
 
-	for (size_t j = 0; j < n; j++, k += row) {
-		sum32_clear(s);
-		score_sums(s, type, k, a->q, a->dim_k);
-		p[j] = a->scale * tree32(s);
-	}
+	memcpy(few, p, 4);
+	return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vld1_s8(few)))));
 }
 
-/* Scores of a block, up to a whole vector, for all keys but from..end: never
-   the maximum, and exp() gives 0. */
-static void
-hide(float *p, size_t from, size_t end)
-{
-	for (size_t j = 0; j < from; j++)
-		p[j] = -INFINITY;
-	for (size_t j = end; j % 4 != 0; j++)
-		p[j] = -INFINITY;
-}
-
-/* Soft cap and ALiBi of a block's scores; its first key is so far from the
-   query, `end` the number of keys. */
-static void
-bend(const struct attend *a, size_t distance, float *p, size_t end)
+/* n, n - 1, ... */
+INLINE int32x4_t
+down(int n)
 {
 	static const int32_t lane[4] = { 0, 1, 2, 3 };
-	float32x4_t cap = splat(a->cap), s, far;
 
-	for (size_t i = 0; i < end; i += 4) {
-		s = vld1q_f32(p + i);
-		if (a->cap != 0)
-			s = vmulq_f32(cap, tanh_v(vdivq_f32(s, cap)));
-		if (a->slope != NULL) {
-			far = vcvtq_f32_s32(vsubq_s32(
-			    vdupq_n_s32((int32_t)(distance - i)),
-			    vld1q_s32(lane)));
-			s = vsubq_f32(s, vmulq_n_f32(far, *a->slope));
-		}
-		vst1q_f32(p + i, s);
-	}
+	return vsubq_s32(vdupq_n_s32(n), vld1q_s32(lane));
 }
 
-/* `width` elements of the output from d on, all keys of a block at once: they
-   stay in registers meanwhile. A multiple of 8, at most 32. */
-INLINE void
-add_values(const struct attend *a, enum kv_type type, size_t j0, size_t n,
-    const float *p, float shrink, size_t d, size_t width)
+/* Lanes from..end; the others become -infinity. */
+INLINE float32x4_t
+only(float32x4_t v, int from, int end)
 {
-	size_t row = kv_row_bytes(type, a->dim_v);
-	const uint8_t *v = (const uint8_t *)a->v + j0 * row;
-	float32x4_t acc[8], w[2];
+	uint32x4_t keep = vandq_u32(vcgtzq_s32(down(end)),
+	    vcgezq_s32(vnegq_s32(down(from))));
 
-	UNROLL
-	for (size_t i = 0; i < width / 4; i++)
-		acc[i] = vmulq_n_f32(vld1q_f32(a->out + d + 4 * i), shrink);
-	for (size_t j = 0; j < n; j++, v += row) {
-		UNROLL
-		for (size_t i = 0; i < width / 4; i += 2) {
-			cached8(type, v, d + 4 * i, w);
-			acc[i] = vfmaq_n_f32(acc[i], w[0], p[j]);
-			acc[i + 1] = vfmaq_n_f32(acc[i + 1], w[1], p[j]);
-		}
-	}
-	UNROLL
-	for (size_t i = 0; i < width / 4; i++)
-		vst1q_f32(a->out + d + 4 * i, acc[i]);
+	return vbslq_f32(keep, v, splat(-INFINITY));
 }
 
-/* out = out * shrink + the values of n keys from j0 on, weighted by p */
-INLINE void
-values(const struct attend *a, enum kv_type type, size_t j0, size_t n,
-    const float *p, float shrink)
-{
-	size_t row = kv_row_bytes(type, a->dim_v), d;
-
-	for (d = 0; d + 32 <= a->dim_v; d += 32)
-		add_values(a, type, j0, n, p, shrink, d, 32);
-	for (; d + 8 <= a->dim_v; d += 8)
-		add_values(a, type, j0, n, p, shrink, d, 8);
-	for (; d < a->dim_v; d++) {
-		const uint8_t *v = (const uint8_t *)a->v + j0 * row;
-		float acc = a->out[d] * shrink;
-
-		for (size_t j = 0; j < n; j++, v += row)
-			acc = fmaf(p[j], cached1(type, v, d), acc);
-		a->out[d] = acc;
-	}
-}
-
-/* TREE(64) */
-static float
-tree64(const float *p)
-{
-	float32x4_t s[8];
-
-	UNROLL
-	for (int i = 0; i < 8; i++)
-		s[i] = vaddq_f32(vld1q_f32(p + 4 * i),
-		    vld1q_f32(p + 32 + 4 * i));
-	return tree32(s);
-}
-
-/* One query. */
-INLINE void
-attend_type(const struct attend *a, enum kv_type type)
-{
-	float m = a->sink != NULL ? *a->sink : -INFINITY, top, shrink;
-	float l = a->sink != NULL, p[KEYS];
-	size_t hidden = attend_hidden(a, a->n_keys);
-
-	memset(a->out, 0, a->dim_v * sizeof *a->out);
-	for (size_t j0 = hidden / KEYS * KEYS; j0 < a->n_keys; j0 += KEYS) {
-		size_t from = hidden > j0 ? hidden - j0 : 0;
-		size_t end = MIN(KEYS, a->n_keys - j0), n = end - from;
-
-		hide(p, from, end);
-		scores(a, type, j0 + from, n, p + from);
-		if (a->cap != 0 || a->slope != NULL) {
-			bend(a, a->n_keys - 1 - j0, p, end);
-			hide(p, from, end);
-		}
-		top = neon_max(p, end);
-		top = top > m ? top : m;
-		shrink = k_exp(m - top);
-		m = top;
-		for (size_t j = 0; j < end; j += 4)
-			vst1q_f32(p + j, exp_v(vsubq_f32(vld1q_f32(p + j),
-			    splat(m))));
-		for (size_t j = (end + 3) / 4 * 4; j < KEYS; j++)
-			p[j] = 0;
-		values(a, type, j0 + from, n, p + from, shrink);
-		l = l * shrink + tree64(p);
-	}
-	for (size_t d = 0; d < a->dim_v; d++)
-		a->out[d] /= l;
-}
-
-static void
-attend_one(const struct attend *a)
-{
-	if (a->type == KV_F32)
-		attend_type(a, KV_F32);
-	else if (a->type == KV_F16)
-		attend_type(a, KV_F16);
-	else
-		attend_type(a, KV_Q8_0);
-}
+typedef float32x4_t vector;
+#define LANES 4
+#define v_load(p) vld1q_f32((const float *)(p))
+#define v_store(p, v) vst1q_f32(p, v)
+#define v_load_some(p, n) few_floats(p, n)
+#define v_store_some(p, v, n) store_few(p, v, n)
+#define v_half(p) load_halves(p)
+#define v_half_some(p, n) few_halves(p, n)
+#define v_half_all(p) splat(f16_to_f32(get_u16(p)))
+#define v_codes(p) load_codes(p)
+#define v_set(x) splat(x)
+#define v_add(a, b) vaddq_f32(a, b)
+#define v_sub(a, b) vsubq_f32(a, b)
+#define v_mul(a, b) vmulq_f32(a, b)
+#define v_div(a, b) vdivq_f32(a, b)
+#define v_fma(a, b, c) vfmaq_f32(c, a, b)
+#define v_exp(v) exp_v(v)
+#define v_tanh(v) tanh_v(v)
+#define v_max(a, b) vbslq_f32(vcgtq_f32(a, b), a, b)
+#define v_above(a, b) (vmaxvq_u32(vcgtq_f32(a, b)) != 0)
+#define v_top(v) vmaxvq_f32(v)
+#define v_down(n) vcvtq_f32_s32(down(n))
+#define v_only(v, from, end) only(v, from, end)
+#define KINDS(X) X(4, 4) X(2, 4) X(1, 8)
+#include "attend.h"
 
 void
 neon_attend(const struct attend *a)
 {
-	attend_each(a, attend_one);
+	attend(a);
 }
 
 /* ---- row operations ---- */

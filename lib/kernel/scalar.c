@@ -528,7 +528,7 @@ max(const float *x, size_t n)
 	return m;
 }
 
-/* Elements d.. of a cached row of dim, at most 32; d is a multiple of 32.
+/* Elements d.. of a cached value of dim, at most 32; d is a multiple of 32.
    Returns how many. */
 static size_t
 cached(enum kv_type type, const uint8_t *row, size_t d, size_t dim, float *dst)
@@ -554,19 +554,32 @@ cached(enum kv_type type, const uint8_t *row, size_t d, size_t dim, float *dst)
 	return n;
 }
 
+/* Element d of key j. */
+static float
+key_element(const struct attend *a, size_t j, size_t d)
+{
+	const uint8_t *k = a->k, *at = k + kv_key_at(a->type, a->dim_k, j, d);
+
+	switch (a->type) {
+	case KV_F32:
+		return get_f32(at);
+	case KV_F16:
+		return half(get_u16(at));
+	default:
+		return half(get_u16(k + kv_key_scale_at(a->dim_k, j, d))) *
+		    (int8_t)*at;
+	}
+}
+
 /* How well key j fits the query. */
 static float
 score(const struct attend *a, size_t j)
 {
-	const uint8_t *key = (const uint8_t *)a->k +
-	    j * kv_row_bytes(a->type, a->dim_k);
-	float part[32] = { 0 }, k[32], s;
+	float s = 0;
 
-	for (size_t d = 0, n; d < a->dim_k; d += n) {
-		n = cached(a->type, key, d, a->dim_k, k);
-		dot_add(part, a->q + d, k, n);
-	}
-	s = a->scale * tree(part, 32);
+	for (size_t d = 0; d < a->dim_k; d++)
+		s = fmaf(a->q[d], key_element(a, j, d), s);
+	s *= a->scale;
 	if (a->cap != 0)
 		s = a->cap * k_tanh(s / a->cap);
 	if (a->slope != NULL)
@@ -594,7 +607,7 @@ static void
 attend_one(const struct attend *a)
 {
 	float m = a->sink != NULL ? *a->sink : -INFINITY, top, shrink;
-	float l = a->sink != NULL, p[KEYS];
+	float l[16] = { a->sink != NULL }, p[KEYS], sum;
 	size_t hidden = attend_hidden(a, a->n_keys);
 
 	memset(a->out, 0, a->dim_v * sizeof *a->out);
@@ -614,16 +627,30 @@ attend_one(const struct attend *a)
 			a->out[d] *= shrink;
 		for (size_t j = from; j < n; j++)
 			add_value(a, j0 + j, p[j]);
-		l = l * shrink + tree(p, KEYS);
+		for (size_t e = 0; e < 16; e++)
+			l[e] = l[e] * shrink + ((p[e] + p[e + 32]) +
+			    (p[e + 16] + p[e + 48]));
 	}
+	sum = tree(l, 16);
 	for (size_t d = 0; d < a->dim_v; d++)
-		a->out[d] /= l;
+		a->out[d] /= sum;
 }
 
+/* One query after the other. */
 static void
 attend(const struct attend *a)
 {
-	attend_each(a, attend_one);
+	struct attend one = *a;
+
+	one.n_cols = one.n_q = 1;
+	for (size_t c = 0; c < a->n_cols; c++, one.n_keys++)
+		for (size_t i = 0; i < a->n_q; i++) {
+			one.q = a->q + c * a->q_stride + i * a->dim_k;
+			one.out = a->out + c * a->out_stride + i * a->dim_v;
+			one.slope = a->slope != NULL ? a->slope + i : NULL;
+			one.sink = a->sink != NULL ? a->sink + i : NULL;
+			attend_one(&one);
+		}
 }
 
 static void

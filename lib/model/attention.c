@@ -42,8 +42,8 @@ keep_row(struct pico_ctx *c, uint32_t il, size_t col, const float *k,
 	size_t at = c->pos[col];
 
 	for (head = 0; head < h->n_head_kv[il]; head++) {
-		c->k->kv_store(kv->type, k + head * h->head_k, h->head_k,
-		    kv_k(kv, il, seq, head) + at * kv->row_k);
+		kv_store_key(c->k, kv->type, k + head * h->head_k, h->head_k,
+		    kv_k(kv, il, seq, head), at);
 		c->k->kv_store(kv->type, v + head * h->head_v, h->head_v,
 		    kv_v(kv, il, seq, head) + at * kv->row_v);
 	}

@@ -354,8 +354,8 @@ lay_out(const struct pico_model *m, const struct pico_ctx_params *params,
 		.n_kv_embd_v = h->n_head_kv[0] * h->head_v,
 		.n_state = kv_state(h),
 	};
-	if (!kv_bytes(h, (enum kv_type)l->p.kv, l->p.n_ctx, l->p.n_seq,
-	    &plan->kv))
+	if (!kv_bytes(h, (enum kv_type)l->p.kv,
+	    (uint32_t)kv_room(l->p.n_ctx), l->p.n_seq, &plan->kv))
 		return fail(err, "a KV cache of %" PRIu32 " positions for %"
 		    PRIu32 " sequences is more than can be counted",
 		    l->p.n_ctx, l->p.n_seq);

@@ -60,7 +60,7 @@ int
 kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
     uint32_t n_ctx, uint32_t n_seq, struct pico_err *err)
 {
-	uint64_t cells = (uint64_t)n_ctx * n_seq;
+	uint64_t cells;
 	uint32_t il;
 
 	*kv = (struct kv){
@@ -68,10 +68,12 @@ kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
 		.row_k = kv_row_bytes(type, h->head_k),
 		.row_v = kv_row_bytes(type, h->head_v),
 	};
+	cells = kv_room(n_ctx) * n_seq;
 	kv->k = mem_new(h->n_layer, sizeof *kv->k, "KV cache", err);
 	kv->v = mem_new(h->n_layer, sizeof *kv->v, "KV cache", err);
 	kv->state = mem_new(h->n_layer, sizeof *kv->state, "states", err);
-	kv->tokens = mem_new(cells, sizeof *kv->tokens, "token ids", err);
+	kv->tokens = mem_new((uint64_t)n_ctx * n_seq, sizeof *kv->tokens,
+	    "token ids", err);
 	kv->n = mem_new(n_seq, sizeof *kv->n, "sequences", err);
 	kv->pure = mem_new(n_seq, sizeof *kv->pure, "sequences", err);
 	if (kv->k == NULL || kv->v == NULL || kv->state == NULL ||
@@ -131,8 +133,8 @@ static size_t
 head_at(const struct kv *kv, uint32_t layer, uint32_t seq, uint32_t head,
     size_t row)
 {
-	return ((size_t)seq * kv->h->n_head_kv[layer] + head) * kv->n_ctx *
-	    row;
+	return ((size_t)seq * kv->h->n_head_kv[layer] + head) *
+	    (size_t)kv_room(kv->n_ctx) * row;
 }
 
 uint8_t *
@@ -200,28 +202,27 @@ pico_ctx_cut(struct pico_ctx *c, uint32_t seq, size_t n)
 	kv_cut(&c->kv, seq, n);
 }
 
-/* A cached row of n values as floats. */
+/* Key j of a head as floats. */
 static void
-load_row(enum kv_type type, const uint8_t *row, size_t n, float *x)
+load_key(enum kv_type type, const uint8_t *keys, size_t j, size_t dim, float *x)
 {
-	size_t i;
+	const uint8_t *at;
+	size_t d;
 
-	switch (type) {
-	case KV_F32:
-		memcpy(x, row, n * sizeof *x);
-		break;
-	case KV_F16:
-		for (i = 0; i < n; i++)
-			x[i] = f16_to_f32(get_u16(row + 2 * i));
-		break;
-	case KV_Q8_0:
-		for (i = 0; i < n; i++) {
-			const uint8_t *b = row + i / 32 * KV_BLOCK_BYTES;
-
-			x[i] = f16_to_f32(get_u16(b)) *
-			    (int8_t)b[2 + i % 32];
+	for (d = 0; d < dim; d++) {
+		at = keys + kv_key_at(type, dim, j, d);
+		switch (type) {
+		case KV_F32:
+			x[d] = get_f32(at);
+			break;
+		case KV_F16:
+			x[d] = f16_to_f32(get_u16(at));
+			break;
+		case KV_Q8_0:
+			x[d] = f16_to_f32(get_u16(keys +
+			    kv_key_scale_at(dim, j, d))) * (int8_t)*at;
+			break;
 		}
-		break;
 	}
 }
 
@@ -234,17 +235,15 @@ shift_keys(struct pico_ctx *c, uint32_t il, uint8_t *keys, size_t keep,
 	const struct hparams *h = &c->m->h;
 	int rope = hparams_rope(h, il);
 	float *key = c->work;
-	uint8_t *row;
 	size_t i;
 
 	for (i = keep; i + drop < n; i++) {
-		row = keys + i * c->kv.row_k;
-		load_row(c->kv.type, row + drop * c->kv.row_k, h->head_k, key);
+		load_key(c->kv.type, keys, i + drop, h->head_k, key);
 		if (hparams_turns(h, il))
 			c->k->rope(key + h->rot_first, 1, h->head_k, h->n_rot,
 			    c->cos[rope], c->sin[rope],
 			    h->rope == ROPE_HALVES);
-		c->k->kv_store(c->kv.type, key, h->head_k, row);
+		kv_store_key(c->k, c->kv.type, key, h->head_k, keys, i);
 	}
 }
 
@@ -321,7 +320,7 @@ pico_ctx_copy(struct pico_ctx *c, uint32_t to, uint32_t from, size_t n)
 		for (head = 0; head < kv->h->n_head_kv[il]; head++) {
 			memcpy(kv_k(kv, il, to, head),
 			    kv_k(kv, il, from, head),
-			    n * kv->row_k);
+			    (size_t)kv_room(n) * kv->row_k);
 			memcpy(kv_v(kv, il, to, head),
 			    kv_v(kv, il, from, head),
 			    n * kv->row_v);

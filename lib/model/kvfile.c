@@ -17,7 +17,9 @@
 
 #include "model.h"
 
-static const uint8_t magic[8] = { 0x89, 'P', 'K', 'V', 1, 0, 0, 0 };
+/* Version 2: attention adds up in another order than it did before, so what came
+   out of it then is not what would come out now. */
+static const uint8_t magic[8] = { 0x89, 'P', 'K', 'V', 2, 0, 0, 0 };
 
 struct header {
 	uint8_t magic[8];
@@ -97,51 +99,24 @@ body_bytes(const struct kv *kv, uint64_t n, uint64_t *bytes)
 	    add_u64(*bytes, n * sizeof(int32_t), bytes);
 }
 
-/* Everything between header and checksum, piece by piece. */
-typedef int piece_fn(void *data, void *p, size_t n, struct pico_err *err);
-
-static int
-each_piece(const struct kv *kv, uint32_t seq, size_t n, piece_fn *fn,
-    void *data, struct pico_err *err)
-{
-	uint32_t il, head;
-
-	if (fn(data, kv->tokens + (size_t)seq * kv->n_ctx,
-	    n * sizeof *kv->tokens, err) < 0)
-		return -1;
-	for (il = 0; il < kv->h->n_layer; il++) {
-		if (kv->state[il] != NULL && fn(data, kv_state_of(kv, il, seq),
-		    (size_t)kv_state(kv->h) * sizeof(float), err) < 0)
-			return -1;
-		for (head = 0; head < kv->h->n_head_kv[il]; head++)
-			if (fn(data, kv_k(kv, il, seq, head),
-			    n * kv->row_k, err) < 0 ||
-			    fn(data, kv_v(kv, il, seq, head),
-			    n * kv->row_v, err) < 0)
-				return -1;
-	}
-	return 0;
-}
-
+/* A file that is read or written, piece by piece. */
 struct io {
 	int fd;
+	bool reads;
 	const char *name;
 	uint64_t hash;
 };
 
 static int
-write_piece(void *data, void *p, size_t n, struct pico_err *err)
+write_piece(struct io *io, const void *p, size_t n, struct pico_err *err)
 {
-	struct io *io = data;
-
 	io->hash = hash_bytes(io->hash, p, n);
 	return write_all(io->fd, io->name, p, n, err);
 }
 
 static int
-read_piece(void *data, void *p, size_t n, struct pico_err *err)
+read_piece(struct io *io, void *p, size_t n, struct pico_err *err)
 {
-	struct io *io = data;
 	uint8_t *b = p;
 	size_t left = n;
 	int64_t k;
@@ -159,6 +134,66 @@ read_piece(void *data, void *p, size_t n, struct pico_err *err)
 	return 0;
 }
 
+static int
+piece(struct io *io, void *p, size_t n, struct pico_err *err)
+{
+	return io->reads ? read_piece(io, p, n, err) :
+	    write_piece(io, p, n, err);
+}
+
+/* Keys that become rows, or rows that become keys, at once; so many that their
+   bytes are a multiple of 8, and the checksum that of all together. */
+#define KEYS 256
+
+/* The keys of a head. They are rows in the file. */
+static int
+key_pieces(struct io *io, const struct kv *kv, uint8_t *keys, size_t n,
+    uint8_t *rows, struct pico_err *err)
+{
+	size_t dim = kv->h->head_k, j, i, m;
+
+	for (j = 0; j < n; j += m) {
+		m = MIN(KEYS, n - j);
+		for (i = 0; !io->reads && i < m; i++)
+			kv_get_key(kv->type, keys, j + i, dim,
+			    rows + i * kv->row_k);
+		if (piece(io, rows, m * kv->row_k, err) < 0)
+			return -1;
+		for (i = 0; io->reads && i < m; i++)
+			kv_put_key(kv->type, rows + i * kv->row_k, dim, keys,
+			    j + i);
+	}
+	return 0;
+}
+
+/* Everything between header and checksum. */
+static int
+body(struct io *io, const struct kv *kv, uint32_t seq, size_t n,
+    struct pico_err *err)
+{
+	uint8_t *rows = mem_new(KEYS, kv->row_k, "rows of keys", err);
+	uint32_t il, head;
+	int r = -1;
+
+	if (rows == NULL || piece(io, kv->tokens + (size_t)seq * kv->n_ctx,
+	    n * sizeof *kv->tokens, err) < 0)
+		goto out;
+	for (il = 0; il < kv->h->n_layer; il++) {
+		if (kv->state[il] != NULL && piece(io, kv_state_of(kv, il,
+		    seq), (size_t)kv_state(kv->h) * sizeof(float), err) < 0)
+			goto out;
+		for (head = 0; head < kv->h->n_head_kv[il]; head++)
+			if (key_pieces(io, kv, kv_k(kv, il, seq, head), n,
+			    rows, err) < 0 || piece(io, kv_v(kv, il, seq,
+			    head), n * kv->row_v, err) < 0)
+				goto out;
+	}
+	r = 0;
+out:
+	free(rows);
+	return r;
+}
+
 /* The header against this model and context; 0 if all is as it must be. */
 static int
 check_header(const struct pico_ctx *c, const struct header *h,
@@ -166,7 +201,10 @@ check_header(const struct pico_ctx *c, const struct header *h,
 {
 	uint64_t body, hash;
 
-	if (memcmp(h->magic, magic, 7) != 0 || h->magic[7] != 0)
+	if (memcmp(h->magic, magic, 4) == 0 && h->magic[4] == 1)
+		return fail(err, "%s is of version 1, and only version %d can "
+		    "be used", name, magic[4]);
+	if (memcmp(h->magic, magic, sizeof magic) != 0)
 		return fail(err, "%s is not a KV file", name);
 	/* The same files as when it was written need not be read; others may
 	   hold the same model. */
@@ -209,7 +247,7 @@ pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
 	int r = -1;
 
 	(void)snprintf(name, sizeof name, "KV file '%s'", path);
-	io = (struct io){ .name = name, .hash = HASH_START };
+	io = (struct io){ .reads = true, .name = name, .hash = HASH_START };
 	kv_cut(kv, seq, 0);
 	io.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (io.fd < 0 && errno == ENOENT)
@@ -226,7 +264,7 @@ pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
 	}
 	if (read_piece(&io, &h, sizeof h, err) < 0 ||
 	    check_header(c, &h, name, (uint64_t)st.st_size, err) < 0 ||
-	    each_piece(kv, seq, (size_t)h.n_tokens, read_piece, &io, err) < 0)
+	    body(&io, kv, seq, (size_t)h.n_tokens, err) < 0)
 		goto out;
 	want = io.hash;
 	if (read_piece(&io, &sum, sizeof sum, err) < 0)
@@ -355,7 +393,7 @@ save(struct pico_ctx *c, uint32_t seq, const char *path, const char *target,
 	(void)umask(mask);
 	(void)fchmod(io.fd, 0666 & ~mask);	/* mkstemp gives 0600 */
 	if (write_piece(&io, &h, sizeof h, err) < 0 ||
-	    each_piece(kv, seq, n, write_piece, &io, err) < 0 ||
+	    body(&io, kv, seq, n, err) < 0 ||
 	    write_all(io.fd, name, &io.hash, sizeof io.hash, err) < 0)
 		goto bad;
 	while ((r = fsync(io.fd)) < 0 && errno == EINTR)

@@ -430,7 +430,8 @@ void rope_angles(const double *freq, double magnitude, uint32_t n_rot,
 
 /*
  * The cache: for each layer and sequence, keys [kv head][position] and values
- * [kv head][position], so that attention reads one forward stream a head. The
+ * [kv head][position], so that attention reads one forward stream a head. Keys
+ * lie side by side, kernel.h, so there is room for whole groups of them. The
  * memory is asked for whole and touched as it fills. A recurrent model has
  * states of a fixed size instead, which cannot go back to an earlier position.
  */
@@ -439,7 +440,7 @@ struct kv {
 	enum kv_type type;
 	uint32_t n_ctx, n_seq;
 	size_t row_k, row_v;		/* bytes of a key and a value */
-	uint8_t **k, **v;		/* n_layer each: [seq][head][pos] rows */
+	uint8_t **k, **v;		/* n_layer each: [seq][head][pos] */
 	float **state;			/* n_layer: [seq], of kv_state() floats */
 	int32_t *tokens;		/* [seq][pos] */
 	uint32_t *n;			/* positions filled, by sequence */
@@ -448,7 +449,13 @@ struct kv {
 	uint32_t *pure;
 };
 
-/* Bytes of everything when full; false if that overflows. */
+/* Positions for which there is room, if n are wanted. */
+static inline uint64_t
+kv_room(uint64_t n)
+{
+	return (n + KV_SIDE - 1) / KV_SIDE * KV_SIDE;
+}
+/* Bytes of everything that n_ctx positions hold; false if that overflows. */
 bool kv_bytes(const struct hparams *h, enum kv_type type, uint32_t n_ctx,
     uint32_t n_seq, uint64_t *bytes);
 /* Floats of the state of a sequence in a layer; 0 if there is a cache. */

@@ -615,7 +615,8 @@ plans(void)
 	p.n_ctx = 10;
 	p.n_seq = 3;
 	check(m != NULL && pico_plan(m, &p, &plan, &err) == 0 &&
-	    plan.kv == 10 * 3 * 2 * EMBD * 4, "the cache's bytes", err.msg);
+	    plan.kv == 16 * 3 * 2 * EMBD * 4, "the cache's bytes, positions by "
+	    "16", err.msg);
 	p.n_ctx = UINT32_MAX;
 	check(m != NULL && pico_plan(m, &p, &plan, &err) < 0 &&
 	    err.status == PICO_USAGE, "a context that cannot be", err.msg);

@@ -442,7 +442,8 @@ same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
 	size_t n_q = 1 + (size_t)mixed() % (n_cols > 1 ? 9 : QUERIES);
 	size_t all = n_cols * n_q;
 	struct fenced q = fenced(all * dim_k * sizeof(float));
-	struct fenced kk = fenced(n_keys * row_k);
+	size_t room = (n_keys + KV_SIDE - 1) / KV_SIDE * KV_SIDE;
+	struct fenced kk = fenced(room * row_k);
 	struct fenced vv = fenced(n_keys * row_v);
 	struct fenced tmp = fenced(MAX(nk, nv) * sizeof(float));
 	struct fenced out = fenced(all * dim_v * sizeof(float));
@@ -455,6 +456,7 @@ same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
 	    .window = with & WINDOW ? window : 0,
 	    .cap = with & CAP ? 5 : 0, .slope = with & SLOPE ? slope : NULL,
 	    .sink = with & SINK ? sink : NULL };
+	static uint8_t nan[4096];
 	size_t hidden;
 	bool good;
 
@@ -462,9 +464,10 @@ same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
 	fill(sink, n_q, v);
 	fill(q.p, all * dim_k, v);
 	fill(tmp.p, nk, v);
+	memset(kk.p, 0xff, room * row_k);
 	for (size_t j = 0; j < n_keys; j++)
-		def->kv_store(type, (float *)tmp.p + j * dim_k, dim_k,
-		    (uint8_t *)kk.p + j * row_k);
+		kv_store_key(def, type, (float *)tmp.p + j * dim_k, dim_k,
+		    kk.p, j);
 	fill(tmp.p, nv, v == WILD && mixed() % 2 ? WILD : TAME);
 	for (size_t j = 0; j < n_keys; j++)
 		def->kv_store(type, (float *)tmp.p + j * dim_v, dim_v,
@@ -472,7 +475,9 @@ same_attention(enum kv_type type, size_t dim_k, size_t dim_v, size_t n_keys,
 	def->attend(&a);
 	/* what no column sees may be anything: NaN, here */
 	hidden = attend_hidden(&a, a.n_keys);
-	memset(kk.p, 0xff, hidden * row_k);
+	memset(nan, 0xff, row_k);
+	for (size_t j = 0; j < hidden; j++)
+		kv_put_key(type, nan, dim_k, kk.p, j);
 	memset(vv.p, 0xff, hidden * row_v);
 	a.out = out.p;
 	k->attend(&a);
