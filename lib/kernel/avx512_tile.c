@@ -12,16 +12,17 @@
 
 /* Columns with accumulators at a time. */
 #define COLS 256
+#define ROOM (COLS + WIDE)	/* for those that are there twice */
 #define COLS_FLOAT 126
 /* Tiles, one below the other, that meet an activation in a register. */
 #define TILES 2
-/* Groups of a row that are unpacked at a time: the accumulators need not go to
-   the second cache and back for each. Super-blocks touch theirs seldom, and two
-   stay in the first cache with all that belongs to them. */
+/* Groups of small blocks that are unpacked at a time: the accumulators need not
+   go to the second cache and back for each. Super-blocks touch theirs seldom. */
 #define GROUPS 4
-#define GROUPS_SUPER 2
-/* Columns that meet a weight in a register. */
-#define WIDE 8
+/* Columns that meet a weight in a register: what they need fits in registers. With
+   8 sums were put aside and fetched again, and that was 10 % slower. */
+#define WIDE 6
+#define NARROW 4
 /* Elements of float rows widened at a time; every type's block divides it. */
 #define PIECE 512
 /* Rows and columns of a block of float sums in registers. */
@@ -34,19 +35,19 @@
  */
 struct tile {
 	__m512i w[64];
-	__m512i scale[16];	/* super-block: of the sixteenths */
+	__m512i scale[16];	/* super-block: of the runs of codes */
 	__m512i min[8];		/* super-block: pairs of int16, likewise */
 	__m512 d[8], m[8];	/* of the blocks; super-block: one */
 };
 
-/* The eight accumulators of each row and a column. */
+/* One of the eight accumulators of each row and a column. */
 struct sums {
-	__m512 v[TILES][8];
+	__m512 v[TILES];
 };
 
 struct work {
 	union {
-		struct sums acc[COLS];
+		struct sums acc[8][ROOM];
 		/* partial sums */
 		float sum[COLS_FLOAT][TILE][32];
 	};
@@ -139,8 +140,23 @@ turn_codes(uint32_t type, const uint8_t *w, size_t stride, __m512i *dst)
 		}
 }
 
-/* All but the codes of Q4_K and Q5_K. A byte of scales or minima goes to each of
-   16 rows; the scales of the odd sixteenths are not needed. */
+/* A scale is for 32 codes, not 16. */
+KERNEL bool
+long_runs(uint32_t type)
+{
+	return type == TYPE_Q4_K || type == TYPE_Q5_K || type == TYPE_IQ4_XS;
+}
+
+/* Pairs of int16 as int32. */
+KERNEL void
+split(__m512i pairs, __m512i *dst)
+{
+	dst[0] = _mm512_srai_epi32(_mm512_slli_epi32(pairs, 16), 16);
+	dst[1] = _mm512_srai_epi32(pairs, 16);
+}
+
+/* All but the codes of Q4_K and Q5_K. Bytes of scales and minima go to each of
+   16 rows. */
 KERNEL void
 factors_nibbles(const uint8_t *w, size_t stride, struct tile *t)
 {
@@ -156,29 +172,18 @@ factors_nibbles(const uint8_t *w, size_t stride, struct tile *t)
 		r[j] = four_factors_q4_k(r[j]);
 	by_fours(r, v);
 	UNROLL
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < 4; i++) {
+		/* two bytes of each row, as words */
 		to = _mm512_broadcast_i32x4(_mm_add_epi8(
-		    _mm_set1_epi8((char)(i % 4)), _mm_setr_epi8(0, -128, 0,
-		    -128, 4, -124, 4, -124, 8, -120, 8, -120, 12, -116, 12,
-		    -116)));
-		t->min[i] = _mm512_shuffle_epi8(v[2 + i / 4], to);
-		t->scale[2 * i] = _mm512_and_si512(_mm512_set1_epi32(0xff),
-		    _mm512_shuffle_epi8(v[i / 4], to));
+		    _mm_set1_epi8((char)(i % 2 * 2)), _mm_setr_epi8(0, -128, 1,
+		    -128, 4, -128, 5, -128, 8, -128, 9, -128, 12, -128, 13,
+		    -128)));
+		t->min[i] = _mm512_shuffle_epi8(v[2 + i / 2], to);
+		r[i] = _mm512_shuffle_epi8(v[i / 2], to);
 	}
-}
-
-/* The scales of the sixteenths of a super-block, and the minima, or in their
-   place -offset times the scale: at most 128 * 32 in magnitude. */
-KERNEL void
-sixteenths(uint32_t type, const uint8_t *p, int16_t *scale, int16_t *min)
-{
-	__m256i m, s = factors(type, p, &m);
-
-	if (!has_min(type))
-		m = _mm256_mullo_epi16(s,
-		    _mm256_set1_epi16((short)-code_offset(type)));
-	_mm256_store_si256((void *)scale, s);
-	_mm256_store_si256((void *)min, m);
+	UNROLL
+	for (int i = 0; i < 4; i++)
+		split(r[i], t->scale + 2 * i);
 }
 
 /* A group of each of TILE rows; `bytes` of each are there, the rest of a group
@@ -193,7 +198,7 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 	const bool nibbles = type == TYPE_Q4_K || type == TYPE_Q5_K;
 	_Alignas(64) uint8_t q[TILE][256];
 	_Alignas(64) float d[TILE][8], m[TILE][8];
-	_Alignas(64) int16_t scale[TILE][16], min[TILE][16];
+	_Alignas(64) __m256i scale[TILE], min[TILE];	/* of the sixteenths */
 	_Alignas(64) uint16_t dh[TILE], mh[TILE];
 
 	for (size_t r = 0; r < TILE && type != TYPE_Q4_K; r++) {
@@ -212,7 +217,7 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 		if (nibbles)
 			continue;
 		if (super) {
-			sixteenths(type, p, scale[r], min[r]);
+			scale[r] = factors(type, p, &min[r]);
 			dh[r] = get_u16(p + scale_at(type));
 			mh[r] = has_min(type) ?
 			    get_u16(p + scale_at(type) + 2) : 0;
@@ -233,14 +238,17 @@ unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 	for (int i = 0; super && i < 2; i++) {
 		__m512i pair[4];
 
-		turn((uint8_t *)&min[0][8 * i], sizeof min[0], t->min + 4 * i);
-		turn((uint8_t *)&scale[0][8 * i], sizeof scale[0], pair);
-		for (int j = 0; j < 4; j++) {
-			t->scale[8 * i + 2 * j] = _mm512_srai_epi32(
-			    _mm512_slli_epi32(pair[j], 16), 16);
-			t->scale[8 * i + 2 * j + 1] =
-			    _mm512_srai_epi32(pair[j], 16);
-		}
+		if (has_min(type))
+			turn((uint8_t *)min + 16 * i, sizeof *min,
+			    t->min + 4 * i);
+		turn((uint8_t *)scale + 16 * i, sizeof *scale,
+		    pair);
+		for (int j = 0; j < 4; j++)
+			if (long_runs(type))
+				t->scale[4 * i + j] =
+				    _mm512_srai_epi32(pair[j], 16);
+			else
+				split(pair[j], t->scale + 8 * i + 2 * j);
 	}
 	if (super) {
 		t->d[0] = halves(dh);
@@ -300,7 +308,7 @@ fetch(struct ahead *a)
 /* What is done with an unpacked group, of all that types differ in. */
 struct shape {
 	bool super, min;	/* a super-block; there are minima */
-	int fours;		/* codes with one scale, by four */
+	int fours;		/* codes with one scale, by four: a run */
 };
 
 /* Four activation codes, or two sums, for all rows. */
@@ -335,18 +343,50 @@ dot_codes(int fours, int tiles, int n, const struct tile *const *t,
 	}
 }
 
+/* A super-block of a column, for its runs of codes: what their sums begin with,
+   which makes good the offset of codes; or with minima, the sums of activations. */
+struct column {
+	_Alignas(64) int32_t start[16];
+	_Alignas(32) int16_t sum[16];
+};
+
+KERNEL void
+prepare(struct shape shape, int offset, const struct act_q8k *a,
+    struct column *col)
+{
+	__m256i sum = _mm256_loadu_si256((const void *)a->sum);
+
+	if (shape.fours == 4) {
+		if (shape.min)
+			_mm256_store_si256((void *)col->sum, sum);
+		else
+			_mm512_store_si512(col->start, _mm512_mullo_epi32(
+			    _mm512_cvtepi16_epi32(sum),
+			    _mm512_set1_epi32(-offset)));
+		return;
+	}
+	sum = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
+	if (shape.min)
+		_mm_store_si128((void *)col->sum, _mm256_cvtepi32_epi16(sum));
+	else
+		_mm256_store_si256((void *)col->start, _mm256_mullo_epi32(sum,
+		    _mm256_set1_epi32(-offset)));
+}
+
 /*
  * A super-block b of some tiles with n columns x, of which those after `last`
  * are the same again. Sums stay below 2^31: a scale times its codes and
  * activations is at most 32 * 16 * 241 * 127.
  */
 KERNEL void
-multiply_super(struct shape shape, int tiles, int n,
+multiply_super(struct shape shape, int offset, int tiles, int n,
     const struct tile *const *t, size_t b, const uint8_t *x, size_t x_stride,
     size_t last, struct ahead *ahead, struct sums *acc)
 {
 	const struct act_q8k *a[WIDE];
 	const int8_t *q[WIDE];
+	const int runs = 64 / shape.fours;
+	struct column col[WIDE];
 	__m512i isum[TILES][WIDE], msum[TILES][WIDE];
 
 	UNROLL
@@ -354,36 +394,40 @@ multiply_super(struct shape shape, int tiles, int n,
 		a[c] = (const struct act_q8k *)(const void *)(x +
 		    MIN((size_t)c, last) * x_stride) + b;
 		q[c] = a[c]->q;
+		prepare(shape, offset, a[c], &col[c]);
 		UNROLL
 		for (int k = 0; k < tiles; k++)
 			isum[k][c] = msum[k][c] = _mm512_setzero_si512();
 	}
-	for (int j = 0; j < 64; j += shape.fours) {
+	for (int j = 0; j < runs; j++) {
+		size_t at = (size_t)(j * shape.fours);
 		__m512i s[TILES][WIDE];
 
 		UNROLL
-		for (int k = 0; k < tiles; k++) {
+		for (int c = 0; c < n; c++) {
+			__m512i v = shape.min ? _mm512_setzero_si512() :
+			    bytes4(&col[c].start[j]);
+
 			UNROLL
-			for (int c = 0; c < n; c++)
-				s[k][c] = _mm512_setzero_si512();
+			for (int k = 0; k < tiles; k++)
+				s[k][c] = v;
 		}
-		if (j % 8 == 0)
+		if (at % 8 == 0)
 			fetch(ahead);
-		dot_codes(shape.fours, tiles, n, t, q, (size_t)j,
-		    4 * (size_t)j, s);
+		dot_codes(shape.fours, tiles, n, t, q, at, 4 * at, s);
 		UNROLL
 		for (int k = 0; k < tiles; k++) {
 			UNROLL
 			for (int c = 0; c < n; c++)
 				isum[k][c] = _mm512_add_epi32(isum[k][c],
 				    _mm512_mullo_epi32(s[k][c],
-				    t[k]->scale[j / 4]));
+				    t[k]->scale[j]));
 		}
 	}
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < runs / 2 && shape.min; i++) {
 		UNROLL
 		for (int c = 0; c < n; c++) {
-			__m512i v = bytes4(a[c]->sum + 2 * i);
+			__m512i v = bytes4(col[c].sum + 2 * i);
 
 			UNROLL
 			for (int k = 0; k < tiles; k++)
@@ -398,18 +442,15 @@ multiply_super(struct shape shape, int tiles, int n,
 		UNROLL
 		for (int k = 0; k < tiles; k++) {
 			__m512 v = b < 8 ? _mm512_setzero_ps() :
-			    acc[c].v[k][b % 8];
-			__m512i i = isum[k][c], m = msum[k][c];
+			    acc[b % 8 * ROOM + (size_t)c].v[k];
 
-			if (!shape.min)
-				i = _mm512_add_epi32(i, m);
 			v = _mm512_fmadd_ps(_mm512_mul_ps(t[k]->d[0], da),
-			    _mm512_cvtepi32_ps(i), v);
+			    _mm512_cvtepi32_ps(isum[k][c]), v);
 			if (shape.min)
 				v = _mm512_fmadd_ps(
 				    _mm512_mul_ps(t[k]->m[0], da),
-				    _mm512_cvtepi32_ps(m), v);
-			acc[c].v[k][b % 8] = v;
+				    _mm512_cvtepi32_ps(msum[k][c]), v);
+			acc[b % 8 * ROOM + (size_t)c].v[k] = v;
 		}
 	}
 }
@@ -417,7 +458,7 @@ multiply_super(struct shape shape, int tiles, int n,
 /* The same for `blocks` small blocks from b on. */
 KERNEL void
 multiply_small(struct shape shape, int tiles, int n,
-    const struct tile *const *t, size_t b, size_t blocks, __m512i offset,
+    const struct tile *const *t, size_t b, size_t blocks, int offset,
     const uint8_t *x, size_t x_stride, size_t last, struct ahead *ahead,
     struct sums *acc)
 {
@@ -428,38 +469,36 @@ multiply_small(struct shape shape, int tiles, int n,
 
 		UNROLL
 		for (int c = 0; c < n; c++) {
-			__m512i sum;
-
 			a[c] = (const struct act_q8 *)(const void *)(x +
 			    MIN((size_t)c, last) * x_stride) + b + i;
 			q[c] = a[c]->q;
-			/* -offset times the sum, which fits in 16 bits */
-			sum = _mm512_dpwssd_epi32(_mm512_setzero_si512(),
-			    offset, bytes4(&a[c]->sum));
 			UNROLL
 			for (int k = 0; k < tiles; k++)
-				s[k][c] = sum;
+				s[k][c] = _mm512_setzero_si512();
 		}
 		fetch(ahead);
 		dot_codes(8, tiles, n, t, q, 8 * i, 0, s);
 		UNROLL
 		for (int c = 0; c < n; c++) {
 			__m512 da = _mm512_set1_ps(a[c]->d);
+			/* not by a vector: those multiply all the time */
+			__m512i sum = _mm512_set1_epi32(a[c]->sum *
+			    (shape.min ? 1 : -offset));
 
 			UNROLL
 			for (int k = 0; k < tiles; k++) {
 				__m512 v = b == 0 ? _mm512_setzero_ps() :
-				    acc[c].v[k][i];
+				    acc[i * ROOM + (size_t)c].v[k];
 
 				v = _mm512_fmadd_ps(
 				    _mm512_mul_ps(t[k]->d[i], da),
-				    _mm512_cvtepi32_ps(s[k][c]), v);
+				    _mm512_cvtepi32_ps(shape.min ? s[k][c] :
+				    _mm512_add_epi32(s[k][c], sum)), v);
 				if (shape.min)
 					v = _mm512_fmadd_ps(
 					    _mm512_mul_ps(t[k]->m[i], da),
-					    _mm512_cvtepi32_ps(
-					    bytes4(&a[c]->sum)), v);
-				acc[c].v[k][i] = v;
+					    _mm512_cvtepi32_ps(sum), v);
+				acc[i * ROOM + (size_t)c].v[k] = v;
 			}
 		}
 	}
@@ -471,12 +510,13 @@ multiply_columns(struct shape shape, int tiles, const struct matmul *m,
     struct work *k, size_t g, size_t n_groups, const uint8_t *x, size_t cols,
     struct ahead ahead)
 {
-	const __m512i offset = _mm512_set1_epi32(-code_offset(m->type) &
-	    0xffff);
+	const int offset = code_offset(m->type);
 
-	for (size_t c = 0; c < cols; c += WIDE, x += WIDE * m->x_stride) {
-		size_t last = cols - c - 1;
+	for (size_t c = 0, n; c < cols; c += n, x += n * m->x_stride) {
+		size_t left = cols - c;
 
+		/* 7 and 8 are twice NARROW */
+		n = left > NARROW && left != 7 && left != 8 ? WIDE : NARROW;
 		for (size_t i = 0; i < n_groups; i++) {
 			const struct tile *t[TILES] = { &k->tile[0][i],
 			    &k->tile[1][i] };
@@ -484,17 +524,17 @@ multiply_columns(struct shape shape, int tiles, const struct matmul *m,
 
 #define MULTIPLY(n) \
 			if (shape.super) \
-				multiply_super(shape, tiles, n, t, g + i, x, \
-				    m->x_stride, last, &ahead, \
-				    &k->acc[c]); \
+				multiply_super(shape, offset, tiles, n, t, \
+				    g + i, x, m->x_stride, left - 1, &ahead, \
+				    &k->acc[0][c]); \
 			else \
 				multiply_small(shape, tiles, n, t, \
 				    8 * (g + i), blocks, offset, x, \
-				    m->x_stride, last, &ahead, &k->acc[c])
+				    m->x_stride, left - 1, &ahead, &k->acc[0][c])
 			if (c > 0)
 				ahead.now = 0;
-			if (last < 4)
-				MULTIPLY(4);
+			if (n == NARROW)
+				MULTIPLY(NARROW);
 			else
 				MULTIPLY(WIDE);
 #undef MULTIPLY
@@ -502,10 +542,15 @@ multiply_columns(struct shape shape, int tiles, const struct matmul *m,
 	}
 }
 
-/* TREE(8) of vectors */
+/* TREE(8) of the accumulators of some rows and a column */
 static __m512
-tree_rows(const __m512 *s)
+tree_rows(const struct sums *acc, int t)
 {
+	__m512 s[8];
+
+	UNROLL
+	for (size_t i = 0; i < 8; i++)
+		s[i] = acc[i * ROOM].v[t];
 	return _mm512_add_ps(
 	    _mm512_add_ps(_mm512_add_ps(s[0], s[4]),
 	    _mm512_add_ps(s[2], s[6])),
@@ -522,15 +567,14 @@ multiply_tiles(struct shape shape, int tiles, struct work *k,
 	const struct pico_type *type = pico_type(m->type);
 	size_t group = type->bytes * (256 / type->block);
 	size_t n_groups = (m->n_in + 255) / 256;
-	size_t step = shape.super ? GROUPS_SUPER : GROUPS;
+	size_t step = shape.super ? 1 : GROUPS;
 	/* the next tiles are front to back after these */
 	size_t bytes = (size_t)(tiles * TILE) * m->row_bytes;
 	size_t share = bytes / n_groups;
 
 	/* accumulators that nothing comes to; others begin with their first */
 	if (m->n_in < (shape.super ? 8 * 256 : 256))
-		memset(k->acc, 0,
-		    (cols + WIDE - 1) / WIDE * WIDE * sizeof *k->acc);
+		memset(k->acc, 0, sizeof k->acc);
 	for (size_t g = 0; g < n_groups; g += step) {
 		size_t n = MIN(step, n_groups - g);
 
@@ -547,7 +591,7 @@ multiply_tiles(struct shape shape, int tiles, struct work *k,
 	for (size_t c = 0; c < cols; c++)
 		for (int t = 0; t < tiles; t++)
 			_mm512_storeu_ps(y + c * m->y_stride + t * TILE,
-			    tree_rows(k->acc[c].v[t]));
+			    tree_rows(&k->acc[0][c], t));
 }
 
 /* ---- float weights ---- */
