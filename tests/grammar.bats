@@ -85,6 +85,14 @@ text() {
 	expect_error 1 "'schema': as a grammar: line"
 }
 
+@test "grammar: random schemas as another validator judges" {
+	command -v node >/dev/null || skip 'needs node'
+	run "$ROOT/tests/schema-random" "$BUILD_DIR/tests/schemas" 40
+	[ "$status" -ne 77 ] || skip 'needs ajv, see schema-random'
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
 @test "grammar: a limit cuts off, or --finish completes" {
 	run_split pico-generate -n 5 --grammar g prompt
 	[ "$status" -eq 3 ]
