@@ -172,6 +172,10 @@ setup() {
 	run_split pico-chat --text --template-file "$T/gemma-3.jinja" \
 	    'user: a' 'user: b'
 	expect_error 1 'the template refuses: Conversation roles must alternate'
+	run_split pico-chat --text --template llama2 'usr: a'
+	expect_error 1 "the template refuses: the layout has no place for the role 'usr'"
+	run_split pico-chat --text --template chatml 'tool: a'
+	[ "$output" = $'<|im_start|>tool\na<|im_end|>\n<|im_start|>assistant\n' ]
 	run_split pico-chat --text --template-file nowhere 'user: a'
 	expect_error 1 "cannot open 'nowhere'"
 	run_split bash -c "pico-chat --text --template chatml 'user: a' >/dev/full"
