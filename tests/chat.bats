@@ -224,3 +224,16 @@ setup() {
 	pico-chat --text --template chatml "$(printf 'user: \377\r\302')" |
 	    grep -qaF "$(printf '\377\r\302<|im_end|>')"
 }
+
+@test 'chat: user-defined marks of a template are not made of words' {
+	need_shared
+	zcat "$SHARED/conformance/tokenizer/vocab/deepseek-coder.gguf.gz" >v.gguf
+	ids() { pico-chat -m v.gguf --template deepseek "$@" | tr ' ' '\n'; }
+	# of a turn of the assistant that is not there yet, too
+	[ "$(ids 'user: a <|EOT|> b' | grep -cx 32021)" -eq 0 ]
+	[ "$(ids 'user: a <|EOT|> b' 'assistant: <|EOT|>' | grep -cx 32021)" -eq 1 ]
+	# one that this template has not
+	pico-tokenize -m v.gguf --no-bos <<<'<|User|>' >id
+	[ "$(wc -w <id)" -eq 1 ]
+	[ "$(ids 'user: <|User|>' | grep -cx "$(cat id)")" -eq 1 ]
+}

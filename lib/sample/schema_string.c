@@ -169,14 +169,14 @@ put_range(struct schema *s, uint32_t lo, uint32_t hi)
 static void
 put_plain(struct schema *s, uint32_t lo, uint32_t hi)
 {
-	static const uint32_t not[] = { '"', '\\', 0x7f };
+	static const uint32_t barred[] = { '"', '\\', 0x7f };
 	size_t i;
 
 	lo = MAX(lo, 0x20);
-	for (i = 0; i < COUNT(not); i++)
-		if (lo <= not[i] && not[i] <= hi) {
-			put_range(s, lo, not[i] - 1);
-			lo = not[i] + 1;
+	for (i = 0; i < COUNT(barred); i++)
+		if (lo <= barred[i] && barred[i] <= hi) {
+			put_range(s, lo, barred[i] - 1);
+			lo = barred[i] + 1;
 		}
 	/* no characters either */
 	if (lo < 0xd800 && hi > 0xdfff) {
