@@ -960,8 +960,9 @@ struct pico_gen_stats {
 	uint64_t decoded_tokens;	/* computed one by one after that */
 	uint64_t passes;		/* over the weights */
 	uint64_t forced_tokens;		/* of the new ones, by the grammar */
-	uint64_t cut;			/* sequences that ended, by a limit,
-					   where their grammar has no end */
+	uint64_t cut;			/* sequences that ended, by a limit or
+					   a stop, where their grammar has no
+					   end */
 	double prompt_seconds, decode_seconds;
 	enum pico_reason reason;	/* of the sequence that ended last */
 };

@@ -222,6 +222,13 @@ x" ]
 	    "$want" ]
 }
 
+@test "generate: what a stop text held back goes out before a stop id" {
+	ids=$(pico-generate --temp 0 -n 3 p)
+	set -- $ids
+	text=$(pico-detokenize -x <<<"$2" | tr -d '\n')
+	[ "$(pico-generate --temp 0 -n 3 --stop-id "$3" --stop "${text}zzz" p)" = "$1 $2" ]
+}
+
 @test "generate: an empty line of a session goes on" {
 	printf '1 5 9\n\n' >in
 	pico-generate --session --ignore-eog -n 3 in | tr '\n' ' ' >got

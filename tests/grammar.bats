@@ -119,6 +119,24 @@ text() {
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/stdout")" -eq 4 ]
 }
 
+@test "grammar: a stop inside cuts off, too" {
+	t='root ::= "{" [a-z ]{3,} "END" [a-z]* "}"?'
+	# what is cut away is not asked whether it fits
+	for stop in END D; do
+		run_split pico-generate --grammar-text "$t" --stop $stop prompt
+		[ "$status" -eq 3 ]
+	done
+	run_split pico-generate --grammar-text 'root ::= "x"* "y"' --stop y prompt
+	[ "$status" -eq 3 ]
+	run_split pico-generate --grammar-text 'root ::= "x" "y"?' --stop y -s 1 \
+	    --temp 5 --top-k 0 --top-p 1 --min-p 0 prompt
+	[ "$status" -eq 0 ]
+	id=$(pico-tokenize --no-bos <<<'}')
+	run_split pico-generate --grammar-text 'root ::= "a}"' --no-jump \
+	    --stop-id "${id##* }" prompt
+	[ "$status" -eq 3 ]
+}
+
 @test "grammar: the same bytes for threads, batches, chunks and machines" {
 	for opt in '--json --temp 1.5' '--grammar g --temp 1.2' \
 	    '--grammar g --no-jump' '--grammar g --finish -n 9'; do
