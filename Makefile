@@ -59,7 +59,8 @@ UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c)
 # `force` is never made: what needs it is looked at every time
 .PHONY: force all units test bench demo lint lint-c install uninstall clean help \
 	check-asan check-ubsan check-tsan check-msan check-valgrind check-musl \
-	check-arm64 check-armhf check-riscv64 check-x86-64 fuzz fuzzers dist
+	check-arm64 check-armhf check-riscv64 check-x86-64 fuzz fuzzers \
+	schema-random dist
 
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
 
@@ -112,7 +113,8 @@ $(BUILD)/unit/test_alloc: EXTRA_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc \
 BENCH_LIBS = $(BUILD)/cmd.a $(BUILD)/libpico.a
 $(BUILD)/bench/mkmodel: $(BUILD)/tests/mkmodel.o $(BENCH_LIBS)
 $(BUILD)/bench/limits: $(BUILD)/tests/bench/limits.o $(BENCH_LIBS)
-$(BENCH):
+$(BUILD)/tests/schemas: $(BUILD)/tests/schemas.o $(BUILD)/libpico.a
+$(BENCH) $(BUILD)/tests/schemas:
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -122,7 +124,7 @@ $(PRELOAD): tests/preload.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -Wall -Wextra $(WERROR) -O2 -fPIC -shared -o $@ $<
 
-units: $(UNIT) $(BENCH) $(PRELOAD)
+units: $(UNIT) $(BENCH) $(PRELOAD) $(BUILD)/tests/schemas
 
 # ---- tests ----
 
@@ -168,6 +170,12 @@ fuzz: all
 	    -fno-sanitize-recover=all' LDFLAGS=-fsanitize=address,undefined \
 	    VECTOR_CFLAGS=-fno-sanitize=all
 	tests/fuzz/run $(BUILD) $(SECONDS)
+
+# make schema-random N=5000: random schemas and values, pico and ajv of npm
+# (node, and AJV=directory of node_modules) must judge alike.
+N = 1000
+schema-random: $(BUILD)/tests/schemas
+	tests/schema-random $< $(N) $(SEED) || [ $$? -eq 77 ]
 
 # Other machines, emulated: the first CPU of arm64 has dot products; those of
 # x86-64 are of 2006, without AVX, and without AVX-512.
@@ -264,7 +272,7 @@ help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
 	@echo 'Also: units bench lint lint-c uninstall clean check-asan check-ubsan' \
 	    'check-tsan check-msan check-valgrind check-arm64 check-armhf' \
-	    'check-riscv64 check-x86-64 check-musl fuzz dist'
+	    'check-riscv64 check-x86-64 check-musl fuzz schema-random dist'
 
 -include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*.d \
 	$(BUILD)/tests/*/*.d)

@@ -124,6 +124,7 @@ static bool
 take_prompts(struct pico_gen *g, struct lines *l, int *status,
     struct pico_err *fatal)
 {
+	static bool begun;	/* the session has tokens */
 	struct pico_err err = {0};
 	int r;
 
@@ -134,9 +135,10 @@ take_prompts(struct pico_gen *g, struct lines *l, int *status,
 		if (r == 0)
 			return false;
 		if (r > 0) {
-			if (l->n == 0 && !session)
+			if (l->n == 0 && !begun)
 				cmd_warn("line %" PRIu64 ": empty prompt, "
 				    "nothing to continue", l->number);
+			begun = session && (begun || l->n > 0);
 			if (pico_gen_add(g, l->ids, l->n, echo, &err) == 0)
 				continue;
 			lines_blame(l, &err);

@@ -2,6 +2,7 @@
 #include "sampling.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,27 +34,37 @@ sampling_bias(const char *arg, void *data, struct pico_err *err)
 	return 0;
 }
 
-/* By kind, which is their usual order. */
-static const char *const names[PICO_S_COUNT] = { "logit-bias", "penalties",
-    "dry", "top-n-sigma", "top-k", "typical", "top-p", "min-p", "xtc", "temp",
-    "mirostat" };
+/* Their usual order is that of the kinds. */
+static const char *const names[PICO_S_COUNT] = {
+	[PICO_S_LOGIT_BIAS] = "logit-bias", [PICO_S_PENALTIES] = "penalties",
+	[PICO_S_DRY] = "dry", [PICO_S_TOP_N_SIGMA] = "top-n-sigma",
+	[PICO_S_TOP_K] = "top-k", [PICO_S_TYPICAL] = "typical",
+	[PICO_S_TOP_P] = "top-p", [PICO_S_MIN_P] = "min-p",
+	[PICO_S_XTC] = "xtc", [PICO_S_TEMP] = "temp",
+	[PICO_S_MIROSTAT] = "mirostat"
+};
 
 /* Adds the sampler whose name has n bytes. */
 static int
 add_name(struct sampling_opts *o, const char *name, size_t n,
     struct pico_err *err)
 {
+	char list[200] = "";
 	size_t kind, i;
 
 	for (kind = 0; kind < PICO_S_COUNT; kind++)
 		if (strlen(names[kind]) == n &&
 		    memcmp(names[kind], name, n) == 0)
 			break;
-	if (kind == PICO_S_COUNT)
+	if (kind == PICO_S_COUNT) {
+		for (i = 0; i < PICO_S_COUNT; i++) {
+			kind = strlen(list);
+			(void)snprintf(list + kind, sizeof list - kind, "%s%s",
+			    i > 0 ? ", " : "", names[i]);
+		}
 		return pico_fail(err, PICO_USAGE, "'%.*s' is no sampler; there "
-		    "are logit-bias, penalties, dry, top-n-sigma, top-k, "
-		    "typical, top-p, min-p, xtc, temp, mirostat",
-		    (int)(n < 60 ? n : 60), name);
+		    "are %s", (int)(n < 60 ? n : 60), name, list);
+	}
 	for (i = 0; i < o->n_order; i++)
 		if ((size_t)o->order[i] == kind)
 			return pico_fail(err, PICO_USAGE, "%s stands there "

@@ -478,7 +478,8 @@ int pico_tokenize_part(struct pico_tokenizer *t, const char *text, size_t n,
 /*
  * The same for a text that was put together: where content[i] is not 0, byte i
  * is somebody's words, and no control or end-of-generation token is made of it,
- * neither of it alone nor with its neighbours. Between such tokens all is one
+ * neither of it alone nor with its neighbours; nor a user-defined one, if it is
+ * more than white space and the rest of the text has it. Between such tokens all is one
  * text, whoever wrote it, as it was when the model was trained. content: n
  * bytes, or NULL for zeros.
  */
@@ -571,6 +572,7 @@ struct pico_chat_text {
 	const uint8_t *content;	/* of each byte: not 0 if it is no frame */
 	size_t n;
 	unsigned flags;		/* those of pico_chat_render() */
+	struct pico_str frame;	/* the template */
 };
 /* Renders the chat; once only, as templates may change what they are given.
    The text belongs to the chat. */
@@ -958,8 +960,9 @@ struct pico_gen_stats {
 	uint64_t decoded_tokens;	/* computed one by one after that */
 	uint64_t passes;		/* over the weights */
 	uint64_t forced_tokens;		/* of the new ones, by the grammar */
-	uint64_t cut;			/* sequences that ended, by a limit,
-					   where their grammar has no end */
+	uint64_t cut;			/* sequences that ended, by a limit or
+					   a stop, where their grammar has no
+					   end */
 	double prompt_seconds, decode_seconds;
 	enum pico_reason reason;	/* of the sequence that ended last */
 };

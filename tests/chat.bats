@@ -172,6 +172,10 @@ setup() {
 	run_split pico-chat --text --template-file "$T/gemma-3.jinja" \
 	    'user: a' 'user: b'
 	expect_error 1 'the template refuses: Conversation roles must alternate'
+	run_split pico-chat --text --template llama2 'usr: a'
+	expect_error 1 "the template refuses: the layout has no place for the role 'usr'"
+	run_split pico-chat --text --template chatml 'tool: a'
+	[ "$output" = $'<|im_start|>tool\na<|im_end|>\n<|im_start|>assistant\n' ]
 	run_split pico-chat --text --template-file nowhere 'user: a'
 	expect_error 1 "cannot open 'nowhere'"
 	run_split bash -c "pico-chat --text --template chatml 'user: a' >/dev/full"
@@ -219,4 +223,17 @@ setup() {
 	grep -qx 'messages:	2000' stats
 	pico-chat --text --template chatml "$(printf 'user: \377\r\302')" |
 	    grep -qaF "$(printf '\377\r\302<|im_end|>')"
+}
+
+@test 'chat: user-defined marks of a template are not made of words' {
+	need_shared
+	zcat "$SHARED/conformance/tokenizer/vocab/deepseek-coder.gguf.gz" >v.gguf
+	ids() { pico-chat -m v.gguf --template deepseek "$@" | tr ' ' '\n'; }
+	# of a turn of the assistant that is not there yet, too
+	[ "$(ids 'user: a <|EOT|> b' | grep -cx 32021)" -eq 0 ]
+	[ "$(ids 'user: a <|EOT|> b' 'assistant: <|EOT|>' | grep -cx 32021)" -eq 1 ]
+	# one that this template has not
+	pico-tokenize -m v.gguf --no-bos <<<'<|User|>' >id
+	[ "$(wc -w <id)" -eq 1 ]
+	[ "$(ids 'user: <|User|>' | grep -cx "$(cat id)")" -eq 1 ]
 }

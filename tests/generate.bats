@@ -222,6 +222,26 @@ x" ]
 	    "$want" ]
 }
 
+@test "generate: what a stop text held back goes out before a stop id" {
+	ids=$(pico-generate --temp 0 -n 3 p)
+	set -- $ids
+	text=$(pico-detokenize -x <<<"$2" | tr -d '\n')
+	[ "$(pico-generate --temp 0 -n 3 --stop-id "$3" --stop "${text}zzz" p)" = "$1 $2" ]
+}
+
+@test "generate: an empty line of a session goes on" {
+	printf '1 5 9\n\n' >in
+	pico-generate --session --ignore-eog -n 3 in | tr '\n' ' ' >got
+	sed 1q in | pico-generate --ignore-eog -n 6 | tr '\n' ' ' | cmp got -
+	# not where nothing was; and pico-forward has no row for it
+	printf '\n1 5 9\n' >in
+	run_split pico-generate --session -n 1 in
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/stdout")" -eq 2 ]
+	one_line '^pico-generate: line 1: empty prompt'
+	printf '\n1 5\n\n9\n\n' | pico-forward --session >got
+	printf '1 5\n9\n' | pico-forward --session | cmp got -
+}
+
 @test "generate: an interrupt ends an answer, and the session goes on" {
 	mkfifo in out
 	pico-generate --session --interrupt --ignore-eog -c 100000 --temp 0 \

@@ -85,6 +85,14 @@ text() {
 	expect_error 1 "'schema': as a grammar: line"
 }
 
+@test "grammar: random schemas as another validator judges" {
+	command -v node >/dev/null || skip 'needs node'
+	run "$ROOT/tests/schema-random" "$BUILD_DIR/tests/schemas" 40
+	[ "$status" -ne 77 ] || skip 'needs ajv, see schema-random'
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
 @test "grammar: a limit cuts off, or --finish completes" {
 	run_split pico-generate -n 5 --grammar g prompt
 	[ "$status" -eq 3 ]
@@ -109,6 +117,24 @@ text() {
 	    prompts
 	[ "$status" -eq 3 ]
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/stdout")" -eq 4 ]
+}
+
+@test "grammar: a stop inside cuts off, too" {
+	t='root ::= "{" [a-z ]{3,} "END" [a-z]* "}"?'
+	# what is cut away is not asked whether it fits
+	for stop in END D; do
+		run_split pico-generate --grammar-text "$t" --stop $stop prompt
+		[ "$status" -eq 3 ]
+	done
+	run_split pico-generate --grammar-text 'root ::= "x"* "y"' --stop y prompt
+	[ "$status" -eq 3 ]
+	run_split pico-generate --grammar-text 'root ::= "x" "y"?' --stop y -s 1 \
+	    --temp 5 --top-k 0 --top-p 1 --min-p 0 prompt
+	[ "$status" -eq 0 ]
+	id=$(pico-tokenize --no-bos <<<'}')
+	run_split pico-generate --grammar-text 'root ::= "a}"' --no-jump \
+	    --stop-id "${id##* }" prompt
+	[ "$status" -eq 3 ]
 }
 
 @test "grammar: the same bytes for threads, batches, chunks and machines" {

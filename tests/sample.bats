@@ -450,3 +450,24 @@ mirostat" --samplers ''
 	run bash -c "printf '# 2\n0\t1 2\n\n' | pico-sample 2>&1 >&-"
 	[ "$status" -eq 1 ]
 }
+
+@test "sample: what -h and the page say of the samplers is so" {
+	row() { printf '# 9 8\n1\t1 3.5 2 0 1.25 -1 3 2.5 0\n'; }
+	# the defaults
+	row | pico-sample --show >want
+	pico-sample -h | sed -n '/--seed/,/--min-keep/s/^ *\(-., \)\{0,1\}\(--[^ ]*\) [A-Z].*(\([-0-9.]*\)\(: [a-z]*\)\{0,1\})$/\2 \3/p' \
+	    >defaults
+	[ "$(wc -l <defaults)" -ge 20 ]
+	while read -r option value; do
+		row | pico-sample --show "$option" "$value" | cmp want -
+	done <defaults
+	# the names and their order
+	names=$(pico-sample --samplers nope </dev/null 2>&1 || true)
+	names=${names#*there are }
+	[ "$(sed -n '/^\.It Fl -samplers/,/^What/s/^\.Cm //p' \
+	    "$ROOT/man/pico-sample.1" | paste -sd' ' |
+	    sed 's/ ,/,/g; s/ \.$//')" = "$names" ]
+	[ "$(sed -n '/^\.Ss The chain/,/^\.Sh/s/^\.Cm \([a-z-]*\).*/\1/p' \
+	    "$ROOT/man/pico-sample.1" | paste -sd, |
+	    sed 's/,/, /g')" = "$names" ]
+}

@@ -116,6 +116,8 @@ static inline float bf16_to_f32(uint16_t h)
 double m_exp(double x);		/* < 1 ulp */
 /* Sum of m_exp(x[i] - max), in order. */
 double m_exp_sum(const float *x, size_t n, double max);
+/* exp() of each, in place. */
+void m_exp_each(double *x, size_t n);
 double m_log(double x);		/* < 1 ulp; x > 0 and finite, or 0: -inf */
 double m_pow(double x, double y);	/* x > 0, both finite; 2 ulp while
 					   |y log x| < 32, 32 ulp beyond */

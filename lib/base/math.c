@@ -137,6 +137,15 @@ exp_sum(const float *x, size_t n, double max)
 	return sum;
 }
 
+static ALWAYS_INLINE void
+exp_each(double *x, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		x[i] = exp_parts(x[i], 0);
+}
+
 /* A call of fma() for each step is most of what exp() takes on a machine whose
    compiler must not assume the instruction. */
 #ifdef __x86_64__
@@ -144,6 +153,12 @@ __attribute__((target("fma"))) static double
 exp_sum_fma(const float *x, size_t n, double max)
 {
 	return exp_sum(x, n, max);
+}
+
+__attribute__((target("fma"))) static void
+exp_each_fma(double *x, size_t n)
+{
+	exp_each(x, n);
 }
 #endif
 
@@ -155,6 +170,18 @@ m_exp_sum(const float *x, size_t n, double max)
 		return exp_sum_fma(x, n, max);
 #endif
 	return exp_sum(x, n, max);
+}
+
+void
+m_exp_each(double *x, size_t n)
+{
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("fma")) {
+		exp_each_fma(x, n);
+		return;
+	}
+#endif
+	exp_each(x, n);
 }
 
 double

@@ -310,6 +310,25 @@ end_early(struct pico_gen *g, struct slot *s, enum pico_reason reason,
 	return end_sequence(g, s, PICO_END_STOP, err);
 }
 
+/* A stop text or id: cuts off, too, where the grammar has no end. The matcher has
+   read what is held back, which is not output: it reads the others again. */
+static int
+end_stopped(struct pico_gen *g, struct slot *s, struct pico_err *err)
+{
+	size_t n = s->ids.n - s->held.ids.n, i;
+
+	if (s->matcher != NULL && s->held.ids.n > 0) {
+		pico_matcher_restart(s->matcher);
+		for (i = s->ids.n - (size_t)s->made; i < n; i++)
+			if (pico_matcher_token(s->matcher, s->ids.v[i],
+			    err) < 0)
+				return -1;
+	}
+	if (s->matcher != NULL && !pico_matcher_can_end(s->matcher))
+		g->stats.cut++;
+	return end_sequence(g, s, PICO_END_STOP, err);
+}
+
 /* Goes on by a token that is no end of generation: 1, or 0 if the sequence
    ended there. */
 static int
@@ -326,7 +345,7 @@ go_on(struct pico_gen *g, struct slot *s, int32_t id, struct pico_err *err)
 	if (r < 0)
 		return -1;
 	if (r > 0)
-		return end_sequence(g, s, PICO_END_STOP, err);
+		return end_stopped(g, s, err);
 	if (s->matcher != NULL && pico_matcher_over(s->matcher)) {
 		if (release(g, s, SIZE_MAX, err) < 0)
 			return -1;
@@ -387,7 +406,8 @@ draw(struct pico_gen *g, struct slot *s, const float *logits,
 		    why.msg);
 	s->drift = seq.drift;
 	if (is_stop_id(g, id))
-		return end_sequence(g, s, PICO_END_STOP, err);
+		return release(g, s, SIZE_MAX, err) < 0 ? -1 :
+		    end_stopped(g, s, err);
 	if (!g->p->ignore_eog && pico_vocab_is_eog(g->vocab, id)) {
 		if (push(&s->ids, id, err) < 0)
 			return -1;

@@ -72,24 +72,34 @@ cands_best(const struct pico_sampler *s)
 	size_t i, b = 0;
 
 	for (i = s->sorted > 0 ? s->n : 1; i < s->n; i++)
-		if (before(&s->cand[i], &s->cand[b], INFINITY))
+		if (s->cand[i].logit > s->cand[b].logit ||
+		    (s->cand[i].logit == s->cand[b].logit &&
+		    s->cand[i].id < s->cand[b].id))
 			b = i;
 	return b;
 }
 
+#define BLOCK 64	/* of exponentials */
+
 int
 cands_softmax(struct pico_sampler *s, struct pico_err *err)
 {
-	size_t b = cands_best(s), i;
-	double max = s->cand[b].logit, sum = 0;
+	size_t b = cands_best(s), i, k, n;
+	double max = s->cand[b].logit, sum = 0, e[BLOCK];
 
 	if (max == -INFINITY)
 		return fail(err, "position %zu: no token is possible",
 		    s->seq->n);
-	for (i = 0; i < s->n; i++) {
-		s->cand[i].p = max == INFINITY ? i == b :
-		    m_exp(s->cand[i].logit - max);
-		sum += s->cand[i].p;
+	for (i = 0; i < s->n; i += n) {
+		n = MIN(s->n - i, (size_t)BLOCK);
+		for (k = 0; k < n; k++)
+			e[k] = max < INFINITY ? s->cand[i + k].logit - max :
+			    i + k == b ? 0 : -INFINITY;
+		m_exp_each(e, n);
+		for (k = 0; k < n; k++) {
+			s->cand[i + k].p = e[k];
+			sum += e[k];
+		}
 	}
 	for (i = 0; i < s->n; i++)
 		s->cand[i].p /= sum;
@@ -100,21 +110,14 @@ size_t
 cands_gather(struct pico_sampler *s, double centre, double p, bool beyond,
     size_t min_keep)
 {
-	size_t i, more, have = centre == INFINITY ? s->sorted : 0;
-	double sum = 0;
+	struct goal g = { .p = p, .beyond = beyond, .least = min_keep };
+	size_t n = centre == INFINITY ? s->sorted : 0;
 
-	for (i = 0; i < s->n; i++) {
-		if (i == have) {	/* each time three times as many */
-			more = MIN(MAX(have * 2, (size_t)64), s->n - have);
-			select_first(s->cand + have, s->n - have, more,
-			    centre);
-			have += more;
-			s->by_id = false;
-		}
-		sum += s->cand[i].p;
-		if (i + 1 >= min_keep && (beyond ? sum > p : sum >= p))
-			break;
+	s->sorted = n;
+	if (!goal_take(&g, s->cand, n)) {
+		s->by_id = false;
+		n += select_until(s->cand + n, s->n - n, centre, &g);
+		s->sorted = centre == INFINITY ? n : 0;
 	}
-	s->sorted = centre == INFINITY ? have : 0;
-	return MIN(i + 1, s->n);
+	return g.n;
 }

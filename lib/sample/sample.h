@@ -41,6 +41,23 @@ void heap_sort(struct pico_cand *heap, size_t m, double centre);
 /* Brings the first m of n candidates to the front, in order; m <= n. */
 void select_first(struct pico_cand *cand, size_t n, size_t m, double centre);
 
+/* Enough candidates: at least so many, whose probabilities add up to p, or
+   (`beyond`) to more. */
+struct goal {
+	size_t least;
+	double p;
+	bool beyond;
+	size_t n;		/* taken so far */
+	double sum;
+};
+
+/* Takes candidates in their order until it is enough; false if it is not. */
+bool goal_take(struct goal *g, const struct pico_cand *cand, size_t n);
+/* Puts the candidates in order, and takes them, until it is enough. Returns how
+   many at the front are in order. */
+size_t select_until(struct pico_cand *cand, size_t n, double centre,
+    struct goal *g);
+
 /* ---- the list (cands.c) ---- */
 
 struct pico_sampler {

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Partial selection with a heap: the few best of a whole vocabulary cost one
- * comparison for nearly every other candidate. For all of them it is heapsort,
- * with no bad case. The result is one defined order, whatever the machine.
+ * Partial selection. The few best of a whole vocabulary are kept in a heap, which
+ * costs one comparison for nearly every other candidate. Many are brought to the
+ * front by quicksort, which leaves alone what is behind them; the heap takes over
+ * where it would go deep. The order is one defined order, without equals, so
+ * that neither way changes it, nor the machine.
  */
 #include "sample.h"
+
+static void
+swap(struct pico_cand *a, struct pico_cand *b)
+{
+	struct pico_cand c = *a;
+
+	*a = *b;
+	*b = c;
+}
 
 static void
 sink(struct pico_cand *heap, size_t m, size_t i, double centre)
@@ -41,20 +52,15 @@ heap_sink(struct pico_cand *heap, size_t m, double centre)
 void
 heap_sort(struct pico_cand *heap, size_t m, double centre)
 {
-	struct pico_cand last;
-
 	for (; m > 1; m--) {
-		last = heap[0];
-		heap[0] = heap[m - 1];
-		heap[m - 1] = last;
+		swap(&heap[0], &heap[m - 1]);
 		sink(heap, m - 1, 0, centre);
 	}
 }
 
-void
-select_first(struct pico_cand *cand, size_t n, size_t m, double centre)
+static void
+by_heap(struct pico_cand *cand, size_t n, size_t m, double centre)
 {
-	struct pico_cand c;
 	size_t i;
 
 	if (m == 0)
@@ -63,10 +69,104 @@ select_first(struct pico_cand *cand, size_t n, size_t m, double centre)
 	for (i = m; i < n; i++) {
 		if (!before(&cand[i], &cand[0], centre))
 			continue;
-		c = cand[i];
-		cand[i] = cand[0];
-		cand[0] = c;
+		swap(&cand[i], &cand[0]);
 		heap_sink(cand, m, centre);
 	}
 	heap_sort(cand, m, centre);
+}
+
+/* Splits the list: returns k, where cand[k] has its place and all before it
+   come before it in order. n >= 3. */
+static size_t
+split(struct pico_cand *cand, size_t n, double centre)
+{
+	size_t i, k = n - 1;
+	struct pico_cand c;
+
+	/* the median of three is the pivot; the others stop the walks below */
+	swap(&cand[n / 2], &cand[1]);
+	if (before(&cand[n - 1], &cand[1], centre))
+		swap(&cand[n - 1], &cand[1]);
+	if (before(&cand[n - 1], &cand[0], centre))
+		swap(&cand[n - 1], &cand[0]);
+	if (before(&cand[0], &cand[1], centre))
+		swap(&cand[0], &cand[1]);
+	c = cand[0];
+	for (i = 1; ; swap(&cand[i], &cand[k])) {
+		do
+			i++;
+		while (before(&cand[i], &c, centre));
+		do
+			k--;
+		while (before(&c, &cand[k], centre));
+		if (i >= k)
+			break;
+	}
+	swap(&cand[0], &cand[k]);
+	return k;
+}
+
+bool
+goal_take(struct goal *g, const struct pico_cand *cand, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		g->sum += cand[i].p;
+		if (++g->n >= g->least &&
+		    (g->beyond ? g->sum > g->p : g->sum >= g->p))
+			return true;
+	}
+	return false;
+}
+
+#define FEW 16	/* of them the heap is as fast */
+
+/* Adds to *sorted how many are in order. Recursion is as deep as `depth`. */
+static bool
+by_splits(struct pico_cand *cand, size_t n, double centre, int depth,
+    struct goal *g, size_t *sorted)
+{
+	size_t k;
+
+	for (;; cand += k + 1, n -= k + 1) {
+		if (n <= FEW || depth-- == 0) {
+			by_heap(cand, n, n, centre);
+			*sorted += n;
+			return goal_take(g, cand, n);
+		}
+		k = split(cand, n, centre);
+		if (by_splits(cand, k, centre, depth, g, sorted))
+			return true;
+		++*sorted;
+		if (goal_take(g, &cand[k], 1))
+			return true;
+	}
+}
+
+size_t
+select_until(struct pico_cand *cand, size_t n, double centre, struct goal *g)
+{
+	size_t sorted = MIN(n, (size_t)64), i;
+	int depth = 0;
+
+	/* mostly, a few will do */
+	by_heap(cand, n, sorted, centre);
+	if (goal_take(g, cand, sorted))
+		return sorted;
+	for (i = n; i > 1; i /= 2)
+		depth += 2;
+	(void)by_splits(cand + sorted, n - sorted, centre, depth, g, &sorted);
+	return sorted;
+}
+
+void
+select_first(struct pico_cand *cand, size_t n, size_t m, double centre)
+{
+	struct goal g = { .least = m, .p = -INFINITY };
+
+	if (m > 0 && m < n / 64)
+		by_heap(cand, n, m, centre);
+	else if (m > 0)
+		(void)select_until(cand, n, centre, &g);
 }

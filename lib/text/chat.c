@@ -13,6 +13,7 @@
 struct pico_chat {
 	struct jinja jinja;
 	struct list *messages;
+	struct pico_str source;		/* the template, a copy */
 	bool rendered;
 };
 
@@ -65,9 +66,15 @@ pico_chat_new(struct pico_str text, struct pico_err *err)
 {
 	struct pico_chat *c = mem_new(1, sizeof *c, "chat", err);
 	struct job job = { .a = str_from(text) };
+	char *copy = mem_new(text.n + 1, 1, "chat: template", err);
 
-	if (c == NULL)
+	if (c == NULL || copy == NULL) {
+		free(c);
+		free(copy);
 		return NULL;
+	}
+	memcpy(copy, text.p, text.n);
+	c->source = (struct pico_str){ copy, text.n };
 	if (try(c, start, &job, err) < 0) {
 		pico_chat_free(c);
 		return NULL;
@@ -81,6 +88,7 @@ pico_chat_free(struct pico_chat *c)
 	if (c == NULL)
 		return;
 	jinja_free(&c->jinja);
+	free((char *)c->source.p);
 	free(c);
 }
 
@@ -370,9 +378,11 @@ pico_chat_render(struct pico_chat *c, unsigned flags,
 			    "answer, so that nothing follows it");
 	}
 	*out = (struct pico_chat_text){ c->jinja.out.p + from,
-	    c->jinja.out.mark + from, c->jinja.out.n - from, flags };
+	    c->jinja.out.mark + from, c->jinja.out.n - from, flags,
+	    c->source };
 	if (out->n == 0)	/* no pointer arithmetic on nothing */
-		*out = (struct pico_chat_text){ "", NULL, 0, flags };
+		*out = (struct pico_chat_text){ "", NULL, 0, flags,
+		    c->source };
 	return 0;
 }
 
@@ -415,8 +425,7 @@ pico_chat_tokenize(struct pico_tokenizer *t, const struct pico_vocab *v,
 
 	if (ids.end == NULL)
 		return fail(err, "no memory for %zu bytes", sizeof *ids.end);
-	if (pico_tokenize_framed(t, s->text, s->n, s->content, flags, &ids,
-	    err) < 0)
+	if (tokenize_chat(t, s, flags, &ids, err) < 0)
 		goto out;
 	if ((flags & PICO_ADD_BOS) && ids.n > 1 && ids.v[1] == bos)
 		from = 1;	/* the template writes it, too: never two */

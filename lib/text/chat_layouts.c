@@ -8,10 +8,12 @@
 
 #define EACH(x) "{% for m in messages %}" x "{% endfor %}"
 #define GEN(x) "{% if add_generation_prompt %}" x "{% endif %}"
-#define ROLES(system, user, other) \
+#define ROLES(system, user, assistant) \
 	"{% if m.role == 'system' %}" system \
 	"{% elif m.role == 'user' %}" user \
-	"{% else %}" other "{% endif %}"
+	"{% elif m.role == 'assistant' %}" assistant \
+	"{% else %}{{ raise_exception(\"the layout has no place for the " \
+	"role '\" ~ m.role ~ \"'\") }}{% endif %}"
 #define ROLE "{{ m.role }}"
 #define TEXT "{{ m.content }}"
 #define TRIM "{{ m.content|trim }}"
@@ -116,8 +118,7 @@ const struct layout chat_layouts[] = {
 	    "<|eot|>", "") },
 	{ "megrez", ALIKE("<|role_start|>", "<|role_end|>", TEXT,
 	    "<|turn_end|>", "") },
-	{ "minicpm", EACH("{% if m.role == 'user' %}<用户>" TRIM "<AI>"
-	    "{% else %}" TRIM "{% endif %}") },
+	{ "minicpm", EACH(ROLES(TRIM, "<用户>" TRIM "<AI>", TRIM)) },
 	{ "mistral-v1", TURNS(" [INST] ", " [INST] ", TEXT "\n\n",
 	    TEXT " [/INST]", " " TEXT "</s>") },
 	{ "mistral-v3", TURNS("[INST] ", "[INST] ", TEXT "\n\n",

@@ -163,7 +163,7 @@ special_begin(struct special_scan *c, const struct special_set *s,
 {
 	c->set = s;
 	c->text = text;
-	c->content = NULL;
+	c->content = c->framed = NULL;
 	c->n = n;
 	c->open = open;
 	c->pos = 0;
@@ -197,7 +197,8 @@ allowed(const struct special_scan *c, size_t at, int32_t what)
 {
 	const struct special *s = c->set->v;
 
-	while (what >= 0 && s[what].control &&
+	while (what >= 0 && (s[what].control || (c->framed != NULL &&
+	    c->framed[s[what].id] != 0)) &&
 	    has_content(c->content, at, at + s[what].text.n))
 		what = s[what].shorter;
 	return what;

@@ -199,7 +199,8 @@ struct special_scan {
 	const struct special_set *set;
 	const char *text;
 	const uint8_t *content;	/* as in struct job; to be set behind
-				   special_begin() */
+				   special_begin(), and so */
+	const uint8_t *framed;
 	size_t n;
 	bool open;		/* more text follows, which is not known */
 	size_t pos;		/* where to look next; after the last hit: up to
@@ -293,6 +294,9 @@ struct job {
 	bool prefix;		/* and has a space in front, if the vocabulary
 				   wants one */
 	const uint8_t *content;	/* not 0: the byte is somebody's words; NULL:
+				   none is */
+	const uint8_t *framed;	/* by id, not 0: user-defined, but part of the
+				   frame, so that no words may give it; NULL:
 				   none is */
 	struct pico_ids *out;
 	struct pico_err *err;

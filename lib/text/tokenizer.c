@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chat.h"
 #include "text.h"
 
 struct pico_tokenizer {
@@ -15,6 +16,7 @@ struct pico_tokenizer {
 	void *state;			/* of the kind */
 	struct special_set user, all;	/* without and with control tokens */
 	struct special_scan scan;
+	uint8_t *framed;		/* by id, for a text with a frame */
 	/* the text at hand */
 	unsigned flags;
 	bool begun;			/* BOS was dealt with */
@@ -54,7 +56,8 @@ job_emit(struct job *j, int32_t id)
 bool
 job_may_emit(const struct job *j, int32_t id, size_t from, size_t to)
 {
-	return j->content == NULL || !vocab_is_control(j->v, id) ||
+	return j->content == NULL || (!vocab_is_control(j->v, id) &&
+	    (j->framed == NULL || j->framed[id] == 0)) ||
 	    !has_content(j->content, from, to);
 }
 
@@ -122,7 +125,7 @@ tokenize(struct pico_tokenizer *t, const char *text, size_t n,
     struct pico_err *err)
 {
 	struct job j = { .v = t->v, .text = text, .content = content,
-	    .fresh = t->fresh, .prefix = t->prefix, .out = out, .err = err };
+	    .framed = content != NULL ? t->framed : NULL, .fresh = t->fresh, .prefix = t->prefix, .out = out, .err = err };
 	struct special_hit hit;
 	int got;
 
@@ -134,6 +137,7 @@ tokenize(struct pico_tokenizer *t, const char *text, size_t n,
 	special_begin(&t->scan, t->flags & PICO_PARSE_SPECIAL ? &t->all :
 	    &t->user, text, n, !last);
 	t->scan.content = content;
+	t->scan.framed = j.framed;
 	while ((got = special_next(&t->scan, &hit, err)) > 0) {
 		if (run(t, &j, hit.start, false) < 0)
 			return -1;
@@ -161,15 +165,56 @@ pico_tokenize_part(struct pico_tokenizer *t, const char *text, size_t n,
 	return tokenize(t, text, n, NULL, last, used, out, err);
 }
 
+/* Marks the user-defined tokens that the frame has, other than white space. */
+static int
+find_framed(struct pico_tokenizer *t, const char *text, size_t n,
+    const uint8_t *content, struct pico_err *err)
+{
+	struct special_hit hit;
+	int got;
+
+	special_begin(&t->scan, &t->user, text, n, false);
+	while ((got = special_next(&t->scan, &hit, err)) > 0) {
+		struct pico_str mark = hit.what->text;
+		size_t at = hit.what->lstrip ? hit.end - mark.n : hit.start, i;
+
+		for (i = 0; i < mark.n && memchr(" \t\r\n", mark.p[i], 4); i++)
+			;
+		t->framed[hit.what->id] |= i < mark.n &&
+		    !has_content(content, at, at + mark.n);
+	}
+	return got;
+}
+
+int
+tokenize_chat(struct pico_tokenizer *t, const struct pico_chat_text *s,
+    unsigned flags, struct pico_ids *out, struct pico_err *err)
+{
+	size_t used;
+
+	if (s->content != NULL) {
+		if (t->framed == NULL)
+			t->framed = mem_new((size_t)t->v->n, 1,
+			    "tokenizer: tokens of the frame", err);
+		if (t->framed == NULL)
+			return -1;
+		memset(t->framed, 0, (size_t)t->v->n);
+		if (find_framed(t, s->frame.p, s->frame.n, NULL, err) < 0 ||
+		    find_framed(t, s->text, s->n, s->content, err) < 0)
+			return -1;
+	}
+	pico_tokenize_begin(t, flags);
+	return tokenize(t, s->text, s->n, s->content, true, &used, out, err);
+}
+
 int
 pico_tokenize_framed(struct pico_tokenizer *t, const char *text, size_t n,
     const uint8_t *content, unsigned flags, struct pico_ids *out,
     struct pico_err *err)
 {
-	size_t used;
+	struct pico_chat_text s = { .text = text, .content = content, .n = n };
 
-	pico_tokenize_begin(t, flags);
-	return tokenize(t, text, n, content, true, &used, out, err);
+	return tokenize_chat(t, &s, flags, out, err);
 }
 
 int
@@ -233,5 +278,6 @@ pico_tokenizer_free(struct pico_tokenizer *t)
 	special_set_free(&t->user);
 	special_set_free(&t->all);
 	special_scan_free(&t->scan);
+	free(t->framed);
 	free(t);
 }

@@ -219,7 +219,7 @@ static const char *const marks[] = { "<|im_end|>", "<end_of_utterance>",
     "<|role_sep|>", "### Instruction:", "User:", "USER:", "Human:",
     "GPT4 Correct User:", " Пользователь:" };
 enum { N_BYTES = 256, N_MARKS = sizeof marks / sizeof *marks,
-    N_WORDS = 4, BOS = N_BYTES + N_MARKS + N_WORDS };
+    N_WORDS = 6, BOS = N_BYTES + N_MARKS + N_WORDS };
 
 static void
 put(FILE *f, const void *p, size_t n)
@@ -258,7 +258,7 @@ static struct pico_gguf *
 make_vocab(void)
 {
 	static const char *const words[N_WORDS] = { "</", "s>", "ab",
-	    "\u2581" };
+	    "\u2581", "<u>", "\n" };	/* the last two are user-defined */
 	const char *dir = getenv("TMPDIR");
 	uint64_t counts[2] = { 0, 6 };
 	uint32_t i, magic = 0x46554747, version = 3, n = BOS + 1;
@@ -300,7 +300,8 @@ make_vocab(void)
 	put_array(f, "tokenizer.ggml.token_type", PICO_KV_I32, n);
 	for (i = 0; i < n; i++)
 		put_u32(f, i < N_BYTES ? PICO_TOK_BYTE : i < N_BYTES +
-		    N_MARKS || i == BOS ? PICO_TOK_CONTROL : PICO_TOK_NORMAL);
+		    N_MARKS || i == BOS ? PICO_TOK_CONTROL : i + 2 >= BOS ?
+		    PICO_TOK_USER : PICO_TOK_NORMAL);
 	if (fclose(f) != 0 ||
 	    pico_gguf_open(&g, path, PICO_GGUF_HEADER, &err) < 0)
 		exit(2);
@@ -538,7 +539,7 @@ static void
 test_tokens(void)
 {
 	enum { EOT = N_BYTES + 2, WORD = N_BYTES + N_MARKS + 2,
-	    SPACE = WORD + 1 };
+	    SPACE = WORD + 1, MARK = SPACE + 1, LINE = MARK + 1 };
 
 	test_framed("</s>", "....", (int32_t[]){ EOT, -1 },
 	    "a mark of the frame is its token");
@@ -550,6 +551,10 @@ test_tokens(void)
 	    "words and frame merge as any text");
 	test_framed("ab</s>ab", "cc....cc", (int32_t[]){ WORD, EOT, SPACE,
 	    WORD, -1 }, "a mark between words");
+	test_framed("<u>\n", "cccc", (int32_t[]){ MARK, LINE, -1 },
+	    "what is user-defined is found in words");
+	test_framed("<u>\n<u>\n", "....cccc", (int32_t[]){ MARK, LINE, SPACE,
+	    '<', 'u', '>', LINE, -1 }, "but not a mark that the frame has, too");
 }
 
 /* No kind of tokenizer makes a control token of words, though all of the frame. */

@@ -72,14 +72,20 @@ static void
 test_exp_sum(void)
 {
 	static float x[1000];
+	static double e[1000];
 	double sum = 0;
+	bool same = true;
 
 	for (int i = 0; i < 1000; i++) {
 		x[i] = i == 7 ? -INFINITY : (float)between(-800, 3);
 		sum += m_exp(x[i] - 3.0);
+		e[i] = x[i];
 	}
-	ok(m_exp_sum(x, 1000, 3) == sum && m_exp_sum(x, 0, 3) == 0,
-	    "a sum of exp has the bits of adding them up");
+	m_exp_each(e, 1000);
+	for (int i = 0; i < 1000; i++)
+		same = same && e[i] == m_exp(x[i]);
+	ok(m_exp_sum(x, 1000, 3) == sum && m_exp_sum(x, 0, 3) == 0 && same,
+	    "a sum and a list of exp have the bits of single ones");
 }
 
 static void
