@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The AVX2 set: choice of products, attention and row operations. Products are
- * in avx2_rows.c, avx2_tile.c and avx2_float.c.
+ * in avx2_rows.c, avx2_tile.c (small builds: avx2_small.c) and avx2_float.c.
  */
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -28,10 +28,15 @@ matmul(const struct matmul *m, size_t r0, size_t r1)
 {
 	if (kernel_act_kind(m->type) == ACT_F32)
 		avx2_floats(m, r0, r1);
+#ifdef PICO_SMALL
+	else
+		avx2_small(m, r0, r1);
+#else
 	else if (m->n_cols <= ROW_COLS && m->n_in <= ROW_LENGTH)
 		avx2_rows(m, r0, r1);
 	else
 		avx2_tiles(m, r0, r1);
+#endif
 }
 
 AVX2_BEGIN
