@@ -17,10 +17,9 @@ runs_here(void)
 {
 	unsigned a, b, c, d;
 
-	/* the first of these covers that the system saves the registers */
-	return __builtin_cpu_supports("avx2") &&
-	    __builtin_cpu_supports("fma") &&
-	    __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+	return machine_fma() && __get_cpuid(1, &a, &b, &c, &d) &&
+	    (c & bit_F16C) != 0 && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+	    (b & bit_AVX2) != 0;
 }
 
 static void
