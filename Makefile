@@ -19,6 +19,15 @@ AR ?= ar
 CFLAGS ?= -O2 -g
 BUILD ?= build
 
+# SMALL=1: a quarter of the bytes, for the AVX-512 kernels, the speed of the
+# others with many columns, and marks of jump targets, which no system that
+# wants it small looks at.
+ifdef SMALL
+CFLAGS = -Os -g -fno-asynchronous-unwind-tables -fcf-protection=none \
+	-DPICO_SMALL
+SMALL_LD = -Wl,-z,noseparate-code
+endif
+
 # -ffp-contract=off: the same bits on every machine, pico(7).
 # No SIMD flags: vector code carries its own, chosen when the program runs.
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_FILE_OFFSET_BITS=64 \
@@ -40,13 +49,15 @@ taken = $(shell t() { echo 'int main(void) { return 0; }' | $(CC) -Werror \
 SECTIONS_C = -ffunction-sections -fdata-sections
 SECTIONS_LD = -Wl,--gc-sections
 # fortified headers want an optimizer; a static program has its own place
-HARDEN_C.yes = -fstack-protector-strong \
-	-fcf-protection -fPIE $(if $(filter -O%,$(filter-out -O0,$(CFLAGS))), \
+PIE_C = $(if $(filter -static,$(LDFLAGS)),-fno-pie,-fPIE)
+PIE_LD = $(if $(filter -static,$(LDFLAGS)),-no-pie,-pie)
+HARDEN_C.yes = -fstack-protector-strong -fcf-protection $(PIE_C) \
+	$(if $(filter -O%,$(filter-out -O0,$(CFLAGS))), \
 	-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
-HARDEN_LD.yes = -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack \
-	$(if $(filter -static,$(LDFLAGS)),,-pie)
+HARDEN_LD.yes = -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack $(PIE_LD)
 HARDEN_CFLAGS := $(call taken,$(SECTIONS_C) $(HARDEN_C.$(HARDEN)))
-HARDEN_LDFLAGS := $(call taken,$(SECTIONS_LD) $(HARDEN_LD.$(HARDEN)))
+HARDEN_LDFLAGS := $(call taken,$(SECTIONS_LD) $(HARDEN_LD.$(HARDEN)) \
+	$(SMALL_LD))
 
 PROGS = $(patsubst cmd/pico-%.c,pico-%,$(wildcard cmd/pico-*.c))
 CMD_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out cmd/pico-%.c, \
@@ -63,17 +74,16 @@ UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c)
 
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
 
-$(BUILD)/%.o: %.c
+# What was built with other flags is built again.
+FLAGS := $(CC) $(ALL_CFLAGS) $(VECTOR_CFLAGS) $(ALL_LDFLAGS)
+$(BUILD)/flags: force
+	@mkdir -p $(@D)
+	@echo '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || \
+	    echo '$(subst ','\'',$(FLAGS))' >$@
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
-
-# SMALL=1: a third of the bytes, at the price of the AVX-512 kernels and of some
-# speed outside of the others.
-ifdef SMALL
-CFLAGS = -Os -g -fno-asynchronous-unwind-tables -DPICO_SMALL
-HARDEN_LDFLAGS += -Wl,-z,noseparate-code
-$(filter $(BUILD)/lib/kernel/%,$(LIB_OBJ)): DEFINES = -O2
-endif
 
 VECTOR_OBJ = $(filter $(BUILD)/lib/kernel/avx% $(BUILD)/lib/kernel/neon%, \
 	$(LIB_OBJ))
