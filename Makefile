@@ -19,15 +19,6 @@ AR ?= ar
 CFLAGS ?= -O2 -g
 BUILD ?= build
 
-# SMALL=1: a quarter of the bytes, for the AVX-512 kernels, the speed of the
-# others with many columns, and marks of jump targets, which no system that
-# wants it small looks at.
-ifdef SMALL
-CFLAGS = -Os -g -fno-asynchronous-unwind-tables -fcf-protection=none \
-	-DPICO_SMALL
-SMALL_LD = -Wl,-z,noseparate-code
-endif
-
 # -ffp-contract=off: the same bits on every machine, pico(7).
 # No SIMD flags: vector code carries its own, chosen when the program runs.
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_FILE_OFFSET_BITS=64 \
@@ -48,13 +39,26 @@ taken = $(shell t() { echo 'int main(void) { return 0; }' | $(CC) -Werror \
 	for f in $(1); do if t $$f; then echo $$f; fi; done; fi)
 SECTIONS_C = -ffunction-sections -fdata-sections
 SECTIONS_LD = -Wl,--gc-sections
-# fortified headers want an optimizer; a static program has its own place
+# fortified headers want an optimizer; a static program has its own place, and
+# no tables that are filled in when it starts
 PIE_C = $(if $(filter -static,$(LDFLAGS)),-fno-pie,-fPIE)
 PIE_LD = $(if $(filter -static,$(LDFLAGS)),-no-pie,-pie)
 HARDEN_C.yes = -fstack-protector-strong -fcf-protection $(PIE_C) \
 	$(if $(filter -O%,$(filter-out -O0,$(CFLAGS))), \
 	-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
-HARDEN_LD.yes = -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack $(PIE_LD)
+RELRO_LD = $(if $(filter -static,$(LDFLAGS)),-Wl,-z,norelro,-Wl,-z,relro -Wl,-z,now)
+HARDEN_LD.yes = -Wl,-z,noexecstack $(RELRO_LD) $(PIE_LD)
+
+# SMALL=1: a third of the bytes, for the AVX-512 kernels, the speed of the
+# others on x86-64 with many columns, and marks of jump targets, which static
+# programs are not asked for.
+ifdef SMALL
+CFLAGS = $(SMALL_O) -g -fno-asynchronous-unwind-tables -fcf-protection=none \
+	-DPICO_SMALL
+SMALL_O := $(or $(call taken,-Oz),-Os)
+SMALL_LD = -Wl,-z,noseparate-code
+endif
+
 HARDEN_CFLAGS := $(call taken,$(SECTIONS_C) $(HARDEN_C.$(HARDEN)))
 HARDEN_LDFLAGS := $(call taken,$(SECTIONS_LD) $(HARDEN_LD.$(HARDEN)) \
 	$(SMALL_LD))
@@ -84,6 +88,12 @@ $(BUILD)/flags: force
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+ifdef SMALL
+ifeq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
+$(filter $(BUILD)/lib/kernel/%,$(LIB_OBJ)): DEFINES = -O2
+endif
+endif
 
 VECTOR_OBJ = $(filter $(BUILD)/lib/kernel/avx% $(BUILD)/lib/kernel/neon%, \
 	$(LIB_OBJ))
