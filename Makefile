@@ -39,15 +39,17 @@ taken = $(shell t() { echo 'int main(void) { return 0; }' | $(CC) -Werror \
 	for f in $(1); do if t $$f; then echo $$f; fi; done; fi)
 SECTIONS_C = -ffunction-sections -fdata-sections
 SECTIONS_LD = -Wl,--gc-sections
-# fortified headers want an optimizer; a static program has its own place, and
-# no tables that are filled in when it starts
-PIE_C = $(if $(filter -static,$(LDFLAGS)),-fno-pie,-fPIE)
-PIE_LD = $(if $(filter -static,$(LDFLAGS)),-no-pie,-pie)
-HARDEN_C.yes = -fstack-protector-strong -fcf-protection $(PIE_C) \
+# A static program has its own place, and no tables that are filled in when it
+# starts. Fortified headers want an optimizer.
+KIND = $(if $(filter -static,$(LDFLAGS)),static,pie)
+KIND_C.pie = -fPIE
+KIND_C.static = -fno-pie
+KIND_LD.pie = -pie -Wl,-z,relro -Wl,-z,now
+KIND_LD.static = -no-pie -Wl,-z,norelro
+HARDEN_C.yes = -fstack-protector-strong -fcf-protection $(KIND_C.$(KIND)) \
 	$(if $(filter -O%,$(filter-out -O0,$(CFLAGS))), \
 	-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
-RELRO_LD = $(if $(filter -static,$(LDFLAGS)),-Wl,-z,norelro,-Wl,-z,relro -Wl,-z,now)
-HARDEN_LD.yes = -Wl,-z,noexecstack $(RELRO_LD) $(PIE_LD)
+HARDEN_LD.yes = -Wl,-z,noexecstack $(KIND_LD.$(KIND))
 
 # SMALL=1: a third of the bytes, for the AVX-512 kernels, the speed of the
 # others on x86-64 with many columns, and marks of jump targets, which static
