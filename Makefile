@@ -39,14 +39,31 @@ taken = $(shell t() { echo 'int main(void) { return 0; }' | $(CC) -Werror \
 	for f in $(1); do if t $$f; then echo $$f; fi; done; fi)
 SECTIONS_C = -ffunction-sections -fdata-sections
 SECTIONS_LD = -Wl,--gc-sections
-# fortified headers want an optimizer; a static program has its own place
-HARDEN_C.yes = -fstack-protector-strong \
-	-fcf-protection -fPIE $(if $(filter -O%,$(filter-out -O0,$(CFLAGS))), \
+# A static program has its own place, and no tables that are filled in when it
+# starts. Fortified headers want an optimizer.
+KIND = $(if $(filter -static,$(LDFLAGS)),static,pie)
+KIND_C.pie = -fPIE
+KIND_C.static = -fno-pie
+KIND_LD.pie = -pie -Wl,-z,relro -Wl,-z,now
+KIND_LD.static = -no-pie -Wl,-z,norelro
+HARDEN_C.yes = -fstack-protector-strong -fcf-protection $(KIND_C.$(KIND)) \
+	$(if $(filter -O%,$(filter-out -O0,$(CFLAGS))), \
 	-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
-HARDEN_LD.yes = -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack \
-	$(if $(filter -static,$(LDFLAGS)),,-pie)
+HARDEN_LD.yes = -Wl,-z,noexecstack $(KIND_LD.$(KIND))
+
+# SMALL=1: a third of the bytes, for the AVX-512 kernels, the speed of the
+# others on x86-64 with many columns, and marks of jump targets, which static
+# programs are not asked for.
+ifdef SMALL
+CFLAGS = $(SMALL_O) -g -fno-asynchronous-unwind-tables -fcf-protection=none \
+	-DPICO_SMALL
+SMALL_O := $(or $(call taken,-Oz),-Os)
+SMALL_LD = -Wl,-z,noseparate-code
+endif
+
 HARDEN_CFLAGS := $(call taken,$(SECTIONS_C) $(HARDEN_C.$(HARDEN)))
-HARDEN_LDFLAGS := $(call taken,$(SECTIONS_LD) $(HARDEN_LD.$(HARDEN)))
+HARDEN_LDFLAGS := $(call taken,$(SECTIONS_LD) $(HARDEN_LD.$(HARDEN)) \
+	$(SMALL_LD))
 
 PROGS = $(patsubst cmd/pico-%.c,pico-%,$(wildcard cmd/pico-*.c))
 CMD_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out cmd/pico-%.c, \
@@ -64,16 +81,21 @@ UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c)
 
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
 
-$(BUILD)/%.o: %.c
+# What was built with other flags is built again.
+FLAGS := $(CC) $(ALL_CFLAGS) $(VECTOR_CFLAGS) $(ALL_LDFLAGS)
+$(BUILD)/flags: force
+	@mkdir -p $(@D)
+	@echo '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || \
+	    echo '$(subst ','\'',$(FLAGS))' >$@
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# SMALL=1: a third of the bytes, at the price of the AVX-512 kernels and of some
-# speed outside of the others.
 ifdef SMALL
-CFLAGS = -Os -g -fno-asynchronous-unwind-tables -DPICO_SMALL
-HARDEN_LDFLAGS += -Wl,-z,noseparate-code
+ifeq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
 $(filter $(BUILD)/lib/kernel/%,$(LIB_OBJ)): DEFINES = -O2
+endif
 endif
 
 VECTOR_OBJ = $(filter $(BUILD)/lib/kernel/avx% $(BUILD)/lib/kernel/neon%, \

@@ -40,6 +40,19 @@ guard_descriptors(void)
 	}
 }
 
+/* What was set to non-blocking, by whoever has it, too, would be an error of
+   stdio as soon as the reader is slow. */
+static void
+block_on_output(void)
+{
+	for (int fd = 1; fd <= 2; fd++) {
+		int flags = fcntl(fd, F_GETFL);
+
+		if (flags != -1 && (flags & O_NONBLOCK) != 0)
+			(void)fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+	}
+}
+
 int
 cmd_start(const struct cmd *c, const struct pico_opt *table, int argc,
     char **argv)
@@ -49,6 +62,7 @@ cmd_start(const struct cmd *c, const struct pico_opt *table, int argc,
 
 	name = c->name;
 	guard_descriptors();
+	block_on_output();
 	/* a limit on the size of files is an error of write(2), and told */
 	(void)signal(SIGXFSZ, SIG_IGN);
 	first = pico_options(table, argc, argv, &err);

@@ -173,10 +173,12 @@ spy() {
 	while [ "$(wc -l <ids)" -lt 2 ]; do
 		sleep 0.1
 	done
-	sleep 0.2
-	kill -INT -- -$pid
+	# the second one too, which may not have begun yet
 	exec 5>&-
-	cat <&6 >rest
+	cat <&6 >rest &
+	while kill -INT -- -$pid; do
+		sleep 0.2
+	done 2>/dev/null
 	wait $pid
 	# the answer was cut off: its end of turn is written first
 	[ "$(sed -n 2p ids)" = \

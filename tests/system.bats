@@ -8,6 +8,8 @@ setup() {
 	cd "$BATS_TEST_TMPDIR/here"
 	echo '1 557 581 261 436' >p
 	echo 'Once upon a time' >text
+	echo 'root ::= " a" | [ a-z]+ root?' >grammar
+	echo '{"anyOf":[{"type":"integer"},{"type":"object"}]}' >schema
 	PRELOAD=$BUILD_DIR/tests/preload.so
 }
 
@@ -74,6 +76,13 @@ each() {
 	each alloc 12 pico-inspect --stats "$MODEL"
 	pico-forward p >in
 	each alloc 12 pico-sample
+	each alloc 12 pico-sample --json -n 3
+	each alloc 12 pico-sample --json-schema schema -n 3
+	each alloc 12 pico-sample --grammar grammar -n 3
+	cp p in
+	each alloc 12 pico-generate --json-schema schema -n 2 -t 1
+	each alloc 12 pico-score -t 1
+	each alloc 12 pico-score -t 2 -j 2 --each
 	echo '{"role":"user","content":"What is it?"}' >in
 	each alloc 12 pico-chat --template chatml --text
 	[ "$calls" -gt 500 ]
@@ -162,6 +171,7 @@ each() {
 		for kind in read write; do
 			each $kind $e pico-generate -t 1 -n 3 -b
 			each $kind $e pico-forward -t 1 -a
+			each $kind $e pico-score -t 1
 			cp text in
 			each $kind $e pico-tokenize
 			cp p in
@@ -170,6 +180,8 @@ each() {
 		pico-forward -a p >in
 		each read $e pico-sample -n 3
 		each write $e pico-sample -n 3
+		pico-forward p >in
+		each read $e pico-sample -n 3 --grammar grammar
 		head -c 30000 "$MODEL" >in
 		each read $e pico-inspect -
 		cp p in
@@ -187,6 +199,10 @@ each() {
 		each stat $e pico-forward -t 1
 		each mmap $e pico-detokenize
 	done
+	pico-forward p >in
+	each open 24 pico-sample -n 2 --json-schema schema
+	each open 24 pico-sample -n 2 --grammar grammar
+	cp p in
 	lo=$(pico-inspect --plan --memory 1G "$MODEL" |
 	    sed -n 's/^total	\([0-9]*\).*/\1/p')
 	each thread 11 pico-generate -n 2 -t 1 --memory $((lo - 1000000)) -c 64
@@ -337,4 +353,21 @@ each() {
 	late pico-detokenize | cmp - <(pico-detokenize <in)
 	pico-forward p >in
 	late pico-sample | cmp - <(pico-sample <in)
+}
+
+@test "system: a stdout that somebody set to non-blocking" {
+	command -v perl >/dev/null || skip 'needs perl'
+	# more than a pipe holds, and a reader that comes late
+	late() {
+		perl -MFcntl -e 'fcntl(STDOUT, F_SETFL, O_NONBLOCK) or die;
+		    exec @ARGV' "$@" | { sleep 0.3; cat; }
+	}
+	set -o pipefail
+	seq -f 'Once upon a time %g' 20000 >big
+	late pico-tokenize big >ids
+	[ "$(wc -c <ids)" -gt 200000 ]
+	pico-tokenize big | cmp - ids
+	late pico-detokenize ids | cmp - big
+	late pico-inspect -a "$MODEL" | cmp - <(pico-inspect -a "$MODEL")
+	late pico-forward -aT p | cmp - <(pico-forward -aT p)
 }

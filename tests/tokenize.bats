@@ -349,6 +349,39 @@ unigram() {
 	expect_error 1 "key 'tokenizer.ggml.precompiled_charsmap': a text has more than 128 bytes"
 }
 
+# 2^11 texts of 11 parts with the same hash: what the first word of a part
+# changes, bit 63, the second one undoes (lib/base/hash.c).
+colliding() {
+	printf GGUF; le 3 4; le 0 8; le 3 8
+	text tokenizer.ggml.model; le 8 4; text llama
+	text tokenizer.ggml.tokens; le 9 4; le 8 4; le 2051 8
+	text '<unk>'; text '<s>'; text '</s>'
+	awk -v zeros='%c%c%c%c%c%c%c' 'BEGIN {
+		plain = "aaaaaaaaaaaaaaaa"
+		other = "aaaaaaa%caaa%caaa%c"
+		for (k = 0; k < 2048; k++) {
+			printf "%c", 176
+			printf zeros, 0, 0, 0, 0, 0, 0, 0
+			for (i = 1; i < 2048; i *= 2)
+				if (int(k / i) % 2)
+					printf other, 225, 225, 225
+				else
+					printf plain
+		}
+	}'
+	text tokenizer.ggml.scores; le 9 4; le 6 4; le 2051 8
+	head -c $((4 * 2051)) /dev/zero
+}
+
+@test 'texts made to have the same hash are refused' {
+	cd "$BATS_TEST_TMPDIR"
+	colliding >m
+	run_split pico-tokenize -m m </dev/null
+	expect_error 1 'more than 1024 of them'
+	# who does not tokenize has no use for a hash
+	[ "$(echo 0 | pico-detokenize -S -m m)" = '<unk>' ]
+}
+
 @test 'a vocabulary without a newline' {
 	cd "$BATS_TEST_TMPDIR"
 	unigram b 1 >m

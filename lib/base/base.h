@@ -192,6 +192,9 @@ uint32_t machine_threads(const char *root);
 /* If a cgroup leaves pico_memory() less than `need`: the limit with which that
    would be enough. Otherwise 0. */
 uint64_t machine_limit(const char *root, uint64_t need);
+/* Whether x86-64 has fused multiply-add and a system that saves the registers
+   of vectors; false on other machines. */
+bool machine_fma(void);
 /* Whether the process may not have the stack that kernels need, by its limit. */
 bool stack_is_small(void);
 

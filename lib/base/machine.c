@@ -4,6 +4,9 @@
 #define _GNU_SOURCE	/* sched_getaffinity */
 #include <sched.h>
 #endif
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -397,4 +400,35 @@ stack_is_small(void)
 
 	return getrlimit(RLIMIT_STACK, &limit) == 0 &&
 	    limit.rlim_cur < 2 << 20;
+}
+
+#ifdef __x86_64__
+/* Asked for directly: what compilers offer for it are tables of 5 KB. */
+static bool
+ask_fma(void)
+{
+	const unsigned want = bit_FMA | bit_OSXSAVE | bit_AVX;
+	unsigned a, b, c, d, saved, high;
+
+	if (!__get_cpuid(1, &a, &b, &c, &d) || (c & want) != want)
+		return false;
+	/* bits 1 and 2: the vector registers, and their upper halves */
+	__asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+	return (saved & 6) == 6;
+}
+#endif
+
+bool
+machine_fma(void)
+{
+#ifdef __x86_64__
+	/* -1: no, 1: yes; asking takes a microsecond in a virtual machine */
+	static atomic_int known;
+
+	if (known == 0)
+		known = ask_fma() ? 1 : -1;
+	return known == 1;
+#else
+	return false;
+#endif
 }

@@ -166,7 +166,7 @@ double
 m_exp_sum(const float *x, size_t n, double max)
 {
 #ifdef __x86_64__
-	if (__builtin_cpu_supports("fma"))
+	if (machine_fma())
 		return exp_sum_fma(x, n, max);
 #endif
 	return exp_sum(x, n, max);

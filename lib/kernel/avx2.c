@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The AVX2 set: choice of products, attention and row operations. Products are
- * in avx2_rows.c, avx2_tile.c and avx2_float.c.
+ * in avx2_rows.c, avx2_tile.c (small builds: avx2_small.c) and avx2_float.c.
  */
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -14,10 +14,9 @@ runs_here(void)
 {
 	unsigned a, b, c, d;
 
-	/* the first of these covers that the system saves the registers */
-	return __builtin_cpu_supports("avx2") &&
-	    __builtin_cpu_supports("fma") &&
-	    __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+	return machine_fma() && __get_cpuid(1, &a, &b, &c, &d) &&
+	    (c & bit_F16C) != 0 && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+	    (b & bit_AVX2) != 0;
 }
 
 static void
@@ -25,10 +24,15 @@ matmul(const struct matmul *m, size_t r0, size_t r1)
 {
 	if (kernel_act_kind(m->type) == ACT_F32)
 		avx2_floats(m, r0, r1);
+#ifdef PICO_SMALL
+	else
+		avx2_small(m, r0, r1);
+#else
 	else if (m->n_cols <= ROW_COLS && m->n_in <= ROW_LENGTH)
 		avx2_rows(m, r0, r1);
 	else
 		avx2_tiles(m, r0, r1);
+#endif
 }
 
 AVX2_BEGIN

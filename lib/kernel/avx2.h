@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the AVX2 set share: how blocks of weights become vectors
- * of codes and scales, the same for a row at a time (avx2_rows.c) and for a
- * tile of rows (avx2_tile.c). The set needs AVX2, FMA and F16C.
+ * of codes and scales, the same for a row at a time (avx2_rows.c), for a tile
+ * of rows (avx2_tile.c) and in small builds (avx2_small.c). The set needs AVX2,
+ * FMA and F16C.
  */
 #ifndef PICO_AVX2_H
 #define PICO_AVX2_H
@@ -26,6 +27,10 @@
 #define AVX2_END _Pragma("GCC pop_options")
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
+#ifdef PICO_SMALL	/* loops stay loops */
+#undef UNROLL
+#define UNROLL
+#endif
 /* For functions that are templates: their constant arguments, a format first
    of all, are meant to disappear. */
 #define TEMPLATE static inline __attribute__((always_inline))
@@ -39,6 +44,8 @@
 #define ROW_LENGTH 32768
 void avx2_rows(const struct matmul *m, size_t r0, size_t r1);
 void avx2_tiles(const struct matmul *m, size_t r0, size_t r1);
+/* In a small build this one is there in place of both. */
+void avx2_small(const struct matmul *m, size_t r0, size_t r1);
 /* Weights of any other type. */
 void avx2_floats(const struct matmul *m, size_t r0, size_t r1);
 
@@ -447,13 +454,52 @@ sub_scales(const struct format *f, const uint8_t *p, __m256i *sc, __m256i *mn)
 
 /* ---- products ---- */
 
-/* Pairs of products of codes with activations, in 16 bits. */
+/* Pairs of products of codes with activations, in 16 bits. The first is right
+   for codes without a sign, too: they are less than 128. */
+TEMPLATE __m256i
+signed_products(__m256i w, __m256i a)
+{
+	return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
+}
+
 TEMPLATE __m256i
 products(const struct format *f, __m256i w, __m256i a)
 {
-	return f->is_signed ?
-	    _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w)) :
+	return f->is_signed ? signed_products(w, a) :
 	    _mm256_maddubs_epi16(w, a);
+}
+
+/* In each half, sums of lanes i and i + 2 of a and of b, by turns. */
+TEMPLATE __m256i
+add_lanes_32(__m256i a, __m256i b)
+{
+	return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b),
+	    _mm256_unpackhi_epi32(a, b));
+}
+
+/* In each half, sums of lanes i and i + 2: two of a, then two of b. */
+TEMPLATE __m256i
+add_lanes_64(__m256i a, __m256i b)
+{
+	return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b),
+	    _mm256_unpackhi_epi64(a, b));
+}
+
+/* The sums of the four lanes in each half of four vectors. */
+TEMPLATE __m256i
+sums4(const __m256i s[4])
+{
+	return add_lanes_64(add_lanes_32(s[0], s[1]), add_lanes_32(s[2], s[3]));
+}
+
+/* The sums of eight vectors. */
+TEMPLATE __m256i
+sums8(const __m256i s[8])
+{
+	__m256i a = sums4(s), b = sums4(s + 4);
+
+	return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20),
+	    _mm256_permute2x128_si256(a, b, 0x31));
 }
 
 AVX2_END

@@ -5,7 +5,7 @@
  * front to back: so rows are taken one after the other, and each is read once
  * for all columns.
  */
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(PICO_SMALL)
 #include "avx2.h"
 
 AVX2_BEGIN
@@ -23,39 +23,6 @@ struct column {
 	__m256i sum[ROW_LENGTH / 256];
 	float d[ROW_LENGTH / 32];
 };
-
-/* In each half, sums of lanes i and i + 2 of a and of b, by turns. */
-TEMPLATE __m256i
-add_lanes_32(__m256i a, __m256i b)
-{
-	return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b),
-	    _mm256_unpackhi_epi32(a, b));
-}
-
-/* In each half, sums of lanes i and i + 2: two of a, then two of b. */
-TEMPLATE __m256i
-add_lanes_64(__m256i a, __m256i b)
-{
-	return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b),
-	    _mm256_unpackhi_epi64(a, b));
-}
-
-/* The sums of the four lanes in each half of four vectors. */
-TEMPLATE __m256i
-sums4(const __m256i s[4])
-{
-	return add_lanes_64(add_lanes_32(s[0], s[1]), add_lanes_32(s[2], s[3]));
-}
-
-/* The sums of eight vectors. */
-TEMPLATE __m256i
-sums8(const __m256i s[8])
-{
-	__m256i a = sums4(s), b = sums4(s + 4);
-
-	return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20),
-	    _mm256_permute2x128_si256(a, b, 0x31));
-}
 
 /*
  * ---- folding formats ----

@@ -6,7 +6,7 @@
  * vector has four codes of eight rows, to be multiplied with four codes of a
  * column that are broadcast; sums then never leave their row's lane.
  */
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(PICO_SMALL)
 #include "avx2.h"
 
 /* Rows of a tile, and columns that it meets. */

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Text to token id: open addressing with linear probes. */
+/*
+ * Text to token id: open addressing with linear probes. No text is further than
+ * PROBES slots from where its hash says: in a table that is half full at most,
+ * real vocabularies need less than a hundred, and a file whose texts were made
+ * to fall together is refused before it takes quadratic time.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "text.h"
+
+#define PROBES 1024
 
 static struct pico_str
 text_of(const struct index *x, int32_t id)
@@ -20,34 +27,44 @@ hash(const char *p, size_t n)
 	return (uint32_t)((h ^ h >> 32) * 0x9e3779b97f4a7c15u >> 32);
 }
 
-/* The slot where a text is, or where it would go. */
-static size_t
+/* The slot where a text is, or where it would go; NULL: too far away. */
+static struct index_slot *
 probe(const struct index *x, uint32_t h, const char *p, size_t n)
 {
-	size_t i = h & x->mask;
-
-	for (; x->slot[i].id >= 0; i = (i + 1) & x->mask) {
+	for (size_t i = 0; i < PROBES; i++) {
+		struct index_slot *slot = &x->slot[(h + i) & x->mask];
 		struct pico_str s;
 
-		if (x->slot[i].hash != h)
+		if (slot->id < 0)
+			return slot;
+		if (slot->hash != h)
 			continue;
-		s = text_of(x, x->slot[i].id);
+		s = text_of(x, slot->id);
 		if (s.n == n && memcmp(s.p, p, n) == 0)
-			break;
+			return slot;
 	}
-	return i;
+	return NULL;
+}
+
+static int
+fail_crowded(struct pico_err *err)
+{
+	return fail(err, "texts of tokens or merges have the same hash, more "
+	    "than %d of them", PROBES);
 }
 
 int32_t
 index_find(const struct index *x, const char *p, size_t n)
 {
-	return x->slot[probe(x, hash(p, n), p, n)].id;
+	const struct index_slot *slot = probe(x, hash(p, n), p, n);
+
+	return slot != NULL ? slot->id : -1;
 }
 
 static int
 resize(struct index *x, size_t size, struct pico_err *err)
 {
-	struct index_slot *old = x->slot;
+	struct index_slot *old = x->slot, *to;
 	size_t i, k, n = old != NULL ? x->mask + 1 : 0;
 
 	x->slot = mem_new(size, sizeof *x->slot, "token index", err);
@@ -61,13 +78,17 @@ resize(struct index *x, size_t size, struct pico_err *err)
 	for (i = 0; i < n; i++) {
 		if (old[i].id < 0)
 			continue;
-		k = old[i].hash & x->mask;
-		while (x->slot[k].id >= 0)
-			k = (k + 1) & x->mask;
-		x->slot[k] = old[i];
+		for (k = 0; k < PROBES; k++) {
+			to = &x->slot[(old[i].hash + k) & x->mask];
+			if (to->id < 0)
+				break;
+		}
+		if (k == PROBES)
+			break;
+		*to = old[i];
 	}
 	free(old);
-	return 0;
+	return i < n ? fail_crowded(err) : 0;
 }
 
 int
@@ -84,10 +105,12 @@ index_init(struct index *x, const struct pico_vocab *v, struct pico_err *err)
 	for (id = 0; id < v->n; id++) {
 		struct pico_str s = pico_vocab_text(v, id);
 		uint32_t h = hash(s.p, s.n);
-		size_t i = probe(x, h, s.p, s.n);
+		struct index_slot *slot = probe(x, h, s.p, s.n);
 
-		if (x->slot[i].id < 0) {	/* of equal texts the lowest */
-			x->slot[i] = (struct index_slot){ h, id };
+		if (slot == NULL)
+			return fail_crowded(err);
+		if (slot->id < 0) {	/* of equal texts the lowest */
+			*slot = (struct index_slot){ h, id };
 			x->used++;
 		}
 	}
@@ -98,16 +121,18 @@ int32_t
 index_intern(struct index *x, const char *p, size_t n, struct pico_err *err)
 {
 	uint32_t h = hash(p, n);
-	size_t i = probe(x, h, p, n);
+	struct index_slot *slot = probe(x, h, p, n);
 	char *copy;
 
-	if (x->slot[i].id >= 0)
-		return x->slot[i].id;
+	if (slot != NULL && slot->id >= 0)
+		return slot->id;
 	if ((x->used + 1) * 2 > x->mask + 1) {
 		if (resize(x, (x->mask + 1) * 2, err) < 0)
 			return -1;
-		i = probe(x, h, p, n);
+		slot = probe(x, h, p, n);
 	}
+	if (slot == NULL)
+		return fail_crowded(err);
 	if (mem_grow(&x->extra, &x->cap_extra, x->n_extra + 1,
 	    sizeof *x->extra, "texts of merges", err) < 0)
 		return -1;
@@ -116,10 +141,10 @@ index_intern(struct index *x, const char *p, size_t n, struct pico_err *err)
 		return -1;
 	memcpy(copy, p, n);
 	x->extra[x->n_extra] = (struct pico_str){ copy, n };
-	x->slot[i] = (struct index_slot){ h, x->v->n + (int32_t)x->n_extra };
+	*slot = (struct index_slot){ h, x->v->n + (int32_t)x->n_extra };
 	x->n_extra++;
 	x->used++;
-	return x->slot[i].id;
+	return slot->id;
 }
 
 void

@@ -23,10 +23,6 @@ struct piece {
    characters, so that a pass is linear, and at none before i. */
 typedef size_t scan_fn(struct piece *p, size_t i);
 
-struct splitter {
-	scan_fn *stage[7];	/* in order, up to NULL */
-};
-
 /* ---- building blocks ---- */
 
 /* Whether there is a character at i. */
@@ -842,138 +838,36 @@ scan_sign(struct piece *p, size_t i)
 
 /* ---- tables ---- */
 
-static const struct splitter
-    gpt2 = {{ scan_gpt2 }},
-    digit1 = {{ scan_number, scan_gpt2 }},
-    llama3 = {{ scan_llama3 }},
-    qwen2 = {{ scan_qwen2 }},
-    qwen35 = {{ scan_qwen35 }},
-    seed = {{ scan_seed }},
-    exaonemoe = {{ scan_exaonemoe }},
-    jais2 = {{ scan_jais2 }},
-    o200k = {{ scan_o200k }},
-    tekken = {{ scan_tekken }},
-    youtu = {{ scan_youtu, scan_o200k_digit1 }},
-    kimi = {{ scan_kimi }},
-    aya = {{ scan_digit3_right, scan_o200k }},
-    superbpe = {{ scan_numbers, scan_thousands }},
-    ds3 = {{ scan_number3, scan_cjk_kana, scan_ds3 }},
-    afmoe = {{ scan_number3_right, scan_afmoe_script, scan_ds3 }},
-    dscoder = {{ scan_newline, scan_letters, scan_punctuation, scan_cjk_wide,
-	scan_number }},
-    dsllm = {{ scan_newline, scan_dsllm_letters, scan_dsllm_signs,
-	scan_last_white, scan_cjk_wide, scan_numbers }},
-    falcon = {{ scan_falcon_signs, scan_gpt2, scan_digit3 }},
-    plain = {{ scan_default_signs, scan_gpt2, scan_numbers, scan_digit3 }},
-    bloom = {{ scan_bloom }},
-    viking = {{ scan_bloom, scan_number }},
-    chameleon = {{ scan_sentinel, scan_image, scan_indent, scan_number,
-	scan_sign, scan_gpt2 }};
-
-#define LLAMA (PRE_IGNORE_MERGES | PRE_ADD_BOS | PRE_CLEAN)
-#define JINA2 (PRE_CLEAN | PRE_LSTRIP)
-
-static const struct pre table[] = {
-	{ "llama3", &llama3, LLAMA },
-	{ "llama-v3", &llama3, LLAMA },
-	{ "llama-bpe", &llama3, LLAMA },
-	{ "falcon3", &llama3, LLAMA },
-	{ "falcon-h1", &llama3, LLAMA },
-	{ "pixtral", &llama3, LLAMA },
-	{ "midm-2.0", &llama3, LLAMA },
-	{ "lfm2", &llama3, LLAMA },
-	{ "laguna", &llama3, LLAMA },
-	{ "jina-v5-nano", &llama3, LLAMA },
-	{ "dbrx", &llama3, PRE_CLEAN },
-	{ "smaug-bpe", &llama3, PRE_CLEAN },
-	{ "chatglm-bpe", &llama3, PRE_CLEAN },
-	{ "glm4", &llama3, PRE_CLEAN },
-	{ "qwen2", &qwen2, 0 },
-	{ "deepseek-r1-qwen", &qwen2, 0 },
-	{ "kormo", &qwen2, 0 },
-	{ "openpangu", &qwen2, 0 },
-	{ "f2llmv2", &qwen2, 0 },
-	{ "hunyuan", &qwen2, 0 },
-	{ "grok-2", &qwen2, 0 },
-	{ "solar-open", &qwen2, 0 },
-	{ "stablelm2", &qwen2, PRE_CLEAN },
-	{ "megrez", &qwen2, PRE_CLEAN },
-	{ "qwen35", &qwen35, 0 },
-	{ "gpt-2", &gpt2, PRE_CLEAN },
-	{ "phi-2", &gpt2, PRE_CLEAN },
-	{ "jina-es", &gpt2, PRE_CLEAN },
-	{ "jina-de", &gpt2, PRE_CLEAN },
-	{ "jina-v2-es", &gpt2, JINA2 },
-	{ "jina-v2-de", &gpt2, JINA2 },
-	{ "gigachat", &gpt2, PRE_CLEAN },
-	{ "mpt", &gpt2, PRE_CLEAN },
-	{ "olmo", &gpt2, PRE_CLEAN },
-	{ "jais", &gpt2, PRE_CLEAN },
-	{ "exaone4", &gpt2, PRE_CLEAN },
-	{ "a.x-4.0", &gpt2, PRE_CLEAN },
-	{ "mellum", &gpt2, PRE_CLEAN },
-	{ "modern-bert", &gpt2, PRE_CLEAN },
-	{ "jina-v1-en", &gpt2, PRE_CLEAN | PRE_ADD_SEP },
-	{ "jina-v2-code", &gpt2, JINA2 | PRE_ADD_SEP },
-	{ "roberta-bpe", &gpt2, PRE_CLEAN | PRE_ADD_SEP },
-	{ "trillion", &gpt2, 0 },
-	{ "granite-docling", &gpt2, 0 },
-	{ "starcoder", &digit1, PRE_CLEAN },
-	{ "refact", &digit1, PRE_CLEAN },
-	{ "codeshell", &digit1, PRE_CLEAN },
-	{ "exaone", &digit1, PRE_CLEAN },
-	{ "minerva-7b", &digit1, PRE_CLEAN },
-	{ "mellum2", &digit1, PRE_CLEAN },
-	{ "command-r", &digit1, 0 },
-	{ "smollm", &digit1, 0 },
-	{ "cohere2_moe", &digit1, 0 },
-	{ "deepseek-v3", &ds3, 0 },
-	{ "hunyuan-dense", &ds3, 0 },
-	{ "joyai-llm", &ds3, 0 },
-	{ "deepseek-coder", &dscoder, 0 },
-	{ "deepseek-llm", &dsllm, 0 },
-	{ "falcon", &falcon, PRE_CLEAN },
-	{ "tekken", &tekken, PRE_IGNORE_MERGES | PRE_ADD_BOS },
-	{ "gpt-4o", &o200k, 0 },
-	{ "llama4", &o200k, 0 },
-	{ "kanana2", &o200k, 0 },
-	{ "minimax-m2", &o200k, 0 },
-	{ "bloom", &bloom, PRE_CLEAN },
-	{ "gpt3-finnish", &bloom, PRE_CLEAN },
-	{ "poro-chat", &bloom, 0 },
-	{ "viking", &viking, 0 },
-	{ "chameleon", &chameleon, PRE_ADD_BOS },
-	/* bailing's expression differs from qwen2's in letters only. */
-	{ "bailingmoe", &qwen2, 0 },
-	{ "bailingmoe2", &qwen2, 0 },
-	{ "llada-moe", &qwen2, 0 },
-	{ "seed-coder", &seed, 0 },
-	{ "exaone-moe", &exaonemoe, PRE_CLEAN },
-	{ "jais-2", &jais2, PRE_CLEAN },
-	{ "superbpe", &superbpe, 0 },
-	{ "youtu", &youtu, PRE_IGNORE_MERGES },
-	{ "kimi-k2", &kimi, PRE_BY_ID },
-	{ "afmoe", &afmoe, 0 },
-	{ "tiny_aya", &aya, 0 },
-	{ "default", &plain, PRE_CLEAN }
+/* Expressions in order, up to NULL. */
+static scan_fn *const splitters[][7] = {
+	[SPLIT_GPT2] = { scan_gpt2 },
+	[SPLIT_DIGIT1] = { scan_number, scan_gpt2 },
+	[SPLIT_LLAMA3] = { scan_llama3 },
+	[SPLIT_QWEN2] = { scan_qwen2 },
+	[SPLIT_QWEN35] = { scan_qwen35 },
+	[SPLIT_SEED] = { scan_seed },
+	[SPLIT_EXAONEMOE] = { scan_exaonemoe },
+	[SPLIT_JAIS2] = { scan_jais2 },
+	[SPLIT_O200K] = { scan_o200k },
+	[SPLIT_TEKKEN] = { scan_tekken },
+	[SPLIT_YOUTU] = { scan_youtu, scan_o200k_digit1 },
+	[SPLIT_KIMI] = { scan_kimi },
+	[SPLIT_AYA] = { scan_digit3_right, scan_o200k },
+	[SPLIT_SUPERBPE] = { scan_numbers, scan_thousands },
+	[SPLIT_DS3] = { scan_number3, scan_cjk_kana, scan_ds3 },
+	[SPLIT_AFMOE] = { scan_number3_right, scan_afmoe_script, scan_ds3 },
+	[SPLIT_DSCODER] = { scan_newline, scan_letters, scan_punctuation,
+	    scan_cjk_wide, scan_number },
+	[SPLIT_DSLLM] = { scan_newline, scan_dsllm_letters, scan_dsllm_signs,
+	    scan_last_white, scan_cjk_wide, scan_numbers },
+	[SPLIT_FALCON] = { scan_falcon_signs, scan_gpt2, scan_digit3 },
+	[SPLIT_PLAIN] = { scan_default_signs, scan_gpt2, scan_numbers,
+	    scan_digit3 },
+	[SPLIT_BLOOM] = { scan_bloom },
+	[SPLIT_VIKING] = { scan_bloom, scan_number },
+	[SPLIT_CHAMELEON] = { scan_sentinel, scan_image, scan_indent,
+	    scan_number, scan_sign, scan_gpt2 }
 };
-
-const struct pre *
-pre_find(struct pico_str name)
-{
-	size_t i;
-
-	for (i = 0; i < COUNT(table); i++)
-		if (pico_str_is(name, table[i].name))
-			return &table[i];
-	return NULL;
-}
-
-const char *
-pre_name(size_t i)
-{
-	return i < COUNT(table) ? table[i].name : NULL;
-}
 
 /* One expression on one piece: matches and the gaps between them begin pieces.
    Returns the position from which on this is not decided, if more characters
@@ -1013,7 +907,7 @@ size_t
 pre_split(const struct pre *pre, const uint32_t *cp, const uint16_t *set,
     size_t n, bool open, uint8_t *mark)
 {
-	scan_fn *const *stage = pre->splitter->stage;
+	scan_fn *const *stage = splitters[pre->split];
 	struct piece p = { .cp = cp, .set = set };
 	size_t limit = n, end;
 

@@ -12,7 +12,16 @@
 /* Bytes of a token's text. Tables and buffers are several times as large. */
 #define TOKEN_MAX 65535
 
-/* ---- pre-tokenizers (pre.c) ---- */
+/* ---- pre-tokenizers (pre.c; their names: pre_names.c) ---- */
+
+/* How text is cut. */
+enum split {
+	SPLIT_GPT2, SPLIT_DIGIT1, SPLIT_LLAMA3, SPLIT_QWEN2, SPLIT_QWEN35,
+	SPLIT_SEED, SPLIT_EXAONEMOE, SPLIT_JAIS2, SPLIT_O200K, SPLIT_TEKKEN,
+	SPLIT_YOUTU, SPLIT_KIMI, SPLIT_AYA, SPLIT_SUPERBPE, SPLIT_DS3,
+	SPLIT_AFMOE, SPLIT_DSCODER, SPLIT_DSLLM, SPLIT_FALCON, SPLIT_PLAIN,
+	SPLIT_BLOOM, SPLIT_VIKING, SPLIT_CHAMELEON
+};
 
 enum {
 	PRE_IGNORE_MERGES = 1,	/* a piece that is a token is not merged */
@@ -25,7 +34,7 @@ enum {
 
 struct pre {
 	const char *name;	/* value of tokenizer.ggml.pre */
-	const struct splitter *splitter;
+	enum split split;
 	unsigned flags;
 };
 

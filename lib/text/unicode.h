@@ -36,26 +36,41 @@ enum {
 	U_ALL = U_OTHER | U_CONTROL | U_SPACE | U_L | U_M | U_N | U_P | U_S
 };
 
-/* Two-stage table: blocks of 256 code points, two classes in a byte. */
-extern const uint16_t unicode_block[0x110000 / 256];
-extern const uint8_t unicode_classes[];
+/* Three-stage table: groups of 32 blocks of 32 code points, two classes in a
+   byte. */
+extern const uint8_t unicode_group[0x110000 / 1024], unicode_classes[];
+extern const uint16_t unicode_block[];
 
 /* The set that holds just the class of a code point (up to 0x10ffff). */
 static inline uint16_t
 char_set(uint32_t cp)
 {
-	uint32_t i = unicode_block[cp >> 8] * 256u + (cp & 255);
+	uint32_t block = unicode_block[unicode_group[cp >> 10] * 32u +
+	    (cp >> 5 & 31)];
 
-	return (uint16_t)(1u << (unicode_classes[i >> 1] >> (i & 1) * 4 & 15));
+	return (uint16_t)(1u << (unicode_classes[block * 16u + (cp >> 1 & 15)]
+	    >> (cp & 1) * 4 & 15));
 }
 
-/* Sorted rows: the ranges from..to of a set, or the characters `to` that stand
-   in place of `from`. */
+/* Sorted rows: ranges from..to of a set; characters `to` that stand in place of
+   `from`; n characters from..from + (n - 1) * step, each of which stands for
+   itself + shift. */
 struct unicode_pair {
 	uint32_t from, to;
 };
-extern const struct unicode_pair unicode_lower[], unicode_base[], unicode_han[];
-extern const size_t unicode_lower_n, unicode_base_n, unicode_han_n;
+struct unicode_short {
+	uint16_t from, to;
+};
+struct unicode_run {
+	uint32_t from;
+	int32_t shift;
+	uint8_t n, step;
+};
+extern const struct unicode_pair unicode_far[], unicode_han[];
+extern const struct unicode_short unicode_base[];
+extern const struct unicode_run unicode_lower[];
+extern const size_t unicode_lower_n, unicode_base_n, unicode_far_n,
+    unicode_han_n;
 
 /* Whether one of n ranges holds a code point. */
 bool char_within(uint32_t cp, const struct unicode_pair *range, size_t n);

@@ -13,7 +13,8 @@ import sys
 # first letters; "other" is Cn, "control" Cc, Cf, Co and Cs.
 CLASSES = ["other", "control", "space", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn",
            "M", "Nd", "Nl", "N", "Pc", "P", "S"]
-BLOCK = 256
+# A block of classes, and a group of blocks: what makes the tables smallest.
+BLOCK, GROUP = 32, 32
 
 
 def class_of(category):
@@ -89,11 +90,34 @@ def base_rows(cls, decomposed):
     return rows
 
 
+def runs(rows):
+    """Pairs (from, to) as runs of a shift: first, shift, number, step."""
+    out = []
+    for cp, to in rows:
+        if out and out[-1][1] == to - cp:
+            first, shift, n, step = out[-1]
+            gap = cp - (first + (n - 1) * step)
+            if n < 255 and (gap == step or n == 1 and gap == 2):
+                out[-1] = (first, shift, n + 1, gap)
+                continue
+        out.append((cp, to - cp, 1, 1))
+    return out
+
+
+def blocks(values, size):
+    """Blocks without repetitions, and the number of each in turn."""
+    numbers, seen = [], {}
+    for i in range(0, len(values), size):
+        numbers.append(seen.setdefault(tuple(values[i:i + size]), len(seen)))
+    return [x for block in seen for x in block], numbers
+
+
 def print_table(kind, name, values):
     print("const %s %s[%d] = {" % (kind, name, len(values)))
     line = ""
     for v in values:
-        word = "{%d,%d}," % v if isinstance(v, tuple) else "%d," % v
+        word = str(v).replace(" ", "").replace("(", "{").replace(")", "}") \
+            + ","
         if len(line) + len(word) > 70:
             print("\t" + line)
             line = ""
@@ -101,8 +125,8 @@ def print_table(kind, name, values):
     print("\t" + line + "\n};")
 
 
-def print_pairs(name, rows):
-    print_table("struct unicode_pair", name, rows)
+def print_rows(kind, name, rows):
+    print_table(kind, name, rows)
     print("const size_t %s_n = %d;" % (name, len(rows)))
 
 
@@ -116,30 +140,35 @@ def main():
             cls[i] = CLASSES.index("space")
     han, _ = read_ranges(directory + "/Scripts.txt", "Han")
 
-    stage1, stage2, seen = [], [], {}
-    for i in range(0, len(cls), BLOCK):
-        block = tuple(cls[i:i + BLOCK])
-        if block not in seen:
-            seen[block] = len(seen)
-            stage2 += [block[k] | block[k + 1] << 4
-                       for k in range(0, BLOCK, 2)]
-        stage1.append(seen[block])
+    classes, block = blocks(cls, BLOCK)
+    block, group = blocks(block, GROUP)
+    base = base_rows(cls, decomposed)
     print("/* SPDX-License-Identifier: MIT */")
     print("/* Made by unicode_data.py from Unicode %s; do not edit. */"
           % version)
     print('#include "unicode.h"\n')
-    print("/* Number of the block that holds a code point's class. */")
-    print_table("uint16_t", "unicode_block", stage1)
+    print("/* Number of the group that holds a code point's block. */")
+    print_table("uint8_t", "unicode_group", group)
+    print("\n/* Groups of %d numbers of blocks. */" % GROUP)
+    print_table("uint16_t", "unicode_block", block)
     print("\n/* Blocks of %d classes, two in a byte, the lower first. */"
           % BLOCK)
-    print_table("uint8_t", "unicode_classes", stage2)
+    print_table("uint8_t", "unicode_classes",
+                [classes[i] | classes[i + 1] << 4
+                 for i in range(0, len(classes), 2)])
     print("\n/* Simple lower-case mappings. */")
-    print_pairs("unicode_lower", sorted(lower.items()))
+    print_rows("struct unicode_run", "unicode_lower",
+               runs(sorted(lower.items())))
     print("\n/* Canonical decompositions without marks of class Mn; a row for"
           "\n   each character of the result, in order. */")
-    print_pairs("unicode_base", base_rows(cls, decomposed))
+    near = [r for r in base if max(r) < 0x10000]
+    far = [r for r in base if max(r) >= 0x10000]
+    assert not {r[0] for r in near} & {r[0] for r in far}
+    print_rows("struct unicode_short", "unicode_base", near)
+    print("\n/* Those with a character that takes more than 16 bits. */")
+    print_rows("struct unicode_pair", "unicode_far", far)
     print("\n/* Ranges of the script Han. */")
-    print_pairs("unicode_han", joined(han))
+    print_rows("struct unicode_pair", "unicode_han", joined(han))
 
 
 main()
