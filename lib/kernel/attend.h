@@ -180,14 +180,14 @@ add_scores(struct walk *w, const struct block *b, bool half, const uint8_t *k,
 {
 	const size_t size = half ? 2 : 4, last = (b->end - 1) / 16;
 	struct sums m = { .step = KV_SIDE * size, .n = n };
-	size_t c, i, j, x;
+	size_t c, i, j, x, keys;
 
 	for (c = 0; c < w->n; c += kinds[i].nq) {
 		i = kind_for(w->n - c);
 		for (x = 0; x < kinds[i].nq; x++)
 			m.row[x] = w->q[c + x] + d;
-		for (j = b->from / 16 * 16; j < b->end;
-		    j += kinds[i].wide * LANES) {
+		keys = kinds[i].wide * LANES;
+		for (j = b->from / keys * keys; j < b->end; j += keys) {
 			/* where there are no more keys, those before again */
 			for (x = 0; x < kinds[i].wide; x++)
 				m.from[x] = k + MIN((j + x * LANES) / 16,
@@ -204,18 +204,21 @@ add_scores(struct walk *w, const struct block *b, bool half, const uint8_t *k,
 /* Q8_0: n elements of keys from d on, at most 32, as floats. */
 static void
 widen_keys(struct walk *w, const struct block *b, const uint8_t *k, size_t d,
-    size_t n)
+    size_t n, size_t next)
 {
-	for (size_t j = b->from / 16 * 16; j < b->end; j += LANES) {
+	for (size_t j = 0; j < b->end; j += LANES) {
 		const uint8_t *p = k + kv_key_scale_at(w->a->dim_k, j, d);
 		const uint8_t *codes = k + kv_key_at(KV_Q8_0, w->a->dim_k, j,
 		    d);
 		float *to = w->piece + j / 16 * 16 * 32 + j % 16;
 		vector scale = v_half(p);
 
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < n; i++) {
 			v_store(to + 16 * i, v_mul(scale,
 			    v_codes(codes + 16 * i)));
+			if (i % 4 == 0)
+				__builtin_prefetch(codes + 16 * i + next);
+		}
 	}
 }
 
@@ -225,13 +228,14 @@ scores(struct walk *w, const struct block *b, bool more)
 	const struct attend *a = w->a;
 	const size_t row = kv_row_bytes(a->type, a->dim_k), n = a->dim_k;
 	const uint8_t *k = (const uint8_t *)a->k + b->j0 * row;
+	const size_t next = more ? KEYS * row : 0;
 
 	memset(w->p, 0, w->n * sizeof w->p[0]);
 	if (a->type != KV_Q8_0)
 		add_scores(w, b, a->type == KV_F16, k, 16 * row, 0, n,
-		    more ? KEYS * row : 0);
+		    next);
 	for (size_t d = 0; a->type == KV_Q8_0 && d < n; d += 32) {
-		widen_keys(w, b, k, d, MIN(32, n - d));
+		widen_keys(w, b, k, d, MIN(32, n - d), next);
 		add_scores(w, b, false, (const uint8_t *)w->piece,
 		    32 * 16 * sizeof(float), d, MIN(32, n - d), 0);
 	}
@@ -363,7 +367,7 @@ add_values(struct walk *w, const struct block *all, bool half,
 /* Q8_0: n elements of values from d on, at most PIECE, as floats. */
 static void
 widen_values(struct walk *w, const struct block *b, const uint8_t *v,
-    size_t row, size_t d, size_t n)
+    size_t row, size_t d, size_t n, size_t next)
 {
 	for (size_t j = b->from; j < b->end; j++)
 		for (size_t i = 0; i < n; i += 32) {
@@ -371,6 +375,7 @@ widen_values(struct walk *w, const struct block *b, const uint8_t *v,
 			    KV_BLOCK_BYTES;
 			vector scale = v_half_all(p);
 
+			__builtin_prefetch(p + next);
 			for (size_t e = 0; e < 32; e += LANES)
 				v_store(w->piece + j * PIECE + i + e,
 				    v_mul(scale, v_codes(p + 2 + e)));
@@ -383,12 +388,13 @@ values(struct walk *w, const struct block *b, bool more)
 	const struct attend *a = w->a;
 	const size_t row = kv_row_bytes(a->type, a->dim_v), n = a->dim_v;
 	const uint8_t *v = (const uint8_t *)a->v + b->j0 * row;
+	const size_t next = more ? KEYS * row : 0;
 
 	if (a->type != KV_Q8_0)
 		add_values(w, b, a->type == KV_F16, v, row, 0, n,
-		    more ? KEYS * row : 0);
+		    next);
 	for (size_t d = 0; a->type == KV_Q8_0 && d < n; d += PIECE) {
-		widen_values(w, b, v, row, d, MIN(PIECE, n - d));
+		widen_values(w, b, v, row, d, MIN(PIECE, n - d), next);
 		add_values(w, b, false, (const uint8_t *)w->piece,
 		    4 * PIECE, d, MIN(PIECE, n - d), 0);
 	}
