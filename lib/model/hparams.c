@@ -269,6 +269,7 @@ read_heads(struct reader *r, struct hparams *h)
 	for (i = 0; i < h->n_layer; i++) {
 		if (got == 0)
 			h->n_head_kv[i] = h->n_head[i];
+		/* NOLINTNEXTLINE(*.DivideZero): read_per_layer() gives 1.. */
 		if (h->n_head_kv[i] > h->n_head[i] ||
 		    h->n_head[i] % h->n_head_kv[i] != 0)
 			return fail(r->err, "key '%s' is %" PRIu32
@@ -676,7 +677,7 @@ read_scales(struct reader *r, struct hparams *h)
 	bool known = h->logit_scale != 1;	/* by the architecture */
 	float scale = h->logit_scale;
 	uint32_t il;
-	double ratio;
+	double ratio = 0;
 
 	if (h->arch->embd_sqrt)
 		h->embd_scale = sqrtf((float)h->n_embd);

@@ -114,14 +114,14 @@ put_range(struct schema *s, uint32_t lo, uint32_t hi)
 static void
 put_plain(struct schema *s, uint32_t lo, uint32_t hi)
 {
-	static const uint32_t not[] = { 0x1f, '"', '\\', 0x7f };
+	static const uint32_t out[] = { 0x1f, '"', '\\', 0x7f };
 	size_t i;
 
 	lo = MAX(lo, 0x20);
-	for (i = 1; i < COUNT(not); i++)
-		if (lo <= not[i] && not[i] <= hi) {
-			put_range(s, lo, not[i] - 1);
-			lo = not[i] + 1;
+	for (i = 1; i < COUNT(out); i++)
+		if (lo <= out[i] && out[i] <= hi) {
+			put_range(s, lo, out[i] - 1);
+			lo = out[i] + 1;
 		}
 	/* no characters either */
 	if (lo < 0xd800 && hi > 0xdfff) {
