@@ -75,7 +75,7 @@ UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c)
 
 # `force` is never made: what needs it is looked at every time
 .PHONY: force all units test bench demo lint lint-c install uninstall clean help \
-	check-asan check-ubsan check-tsan check-msan check-valgrind check-musl \
+	check-asan check-ubsan check-tsan check-msan check-valgrind check-posix check-musl \
 	check-arm64 check-armhf check-riscv64 check-x86-64 fuzz fuzzers dist
 
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
@@ -174,6 +174,11 @@ check-msan: T ?= gguf logits tokens opt math machine text jinja unit:chat \
 check-msan:
 	+PICO_CPU=scalar $(SANITIZE) CC=clang T='$(T)' LDFLAGS=-fsanitize=memory \
 	    CFLAGS='-O1 -g -fsanitize=memory'
+# As on a system of which no more is known than that it is POSIX.
+check-posix: T ?= gguf tokens logits opt text kv pool score resident stream \
+	sample forward tokenize inspect
+check-posix:
+	+$(MAKE) test BUILD=build/$@ T='$(T)' EXTRA_CFLAGS=-U__linux__ WERROR=-Werror
 check-valgrind: all units
 	tests/valgrind $(BUILD)
 
@@ -285,7 +290,7 @@ clean:
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
 	@echo 'Also: units bench lint lint-c uninstall clean check-asan check-ubsan' \
-	    'check-tsan check-msan check-valgrind check-arm64 check-armhf' \
+	    'check-tsan check-msan check-valgrind check-posix check-arm64 check-armhf' \
 	    'check-riscv64 check-x86-64 check-musl fuzz dist'
 
 -include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*.d \
