@@ -51,9 +51,9 @@ HARDEN_C.yes = -fstack-protector-strong -fcf-protection $(KIND_C.$(KIND)) \
 	-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 HARDEN_LD.yes = -Wl,-z,noexecstack $(KIND_LD.$(KIND))
 
-# SMALL=1: a third of the bytes, for the AVX-512 kernels, the speed of the
-# others on x86-64 with many columns, and marks of jump targets, which static
-# programs are not asked for.
+# SMALL=1: a third of the bytes, for the AVX-512 kernels, half the speed of the
+# AVX2 ones (a quarter with many columns), and marks of jump targets, which
+# static programs are not asked for.
 ifdef SMALL
 CFLAGS = $(SMALL_O) -g -fno-asynchronous-unwind-tables -fcf-protection=none \
 	-DPICO_SMALL
@@ -95,6 +95,7 @@ ifdef SMALL
 ifeq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
 $(filter $(BUILD)/lib/kernel/%,$(LIB_OBJ)): DEFINES = -O2
 endif
+$(BUILD)/lib/kernel/avx2_small.o: DEFINES = -O2
 endif
 
 VECTOR_OBJ = $(filter $(BUILD)/lib/kernel/avx% $(BUILD)/lib/kernel/neon%, \
