@@ -75,17 +75,24 @@ UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c)
 
 # `force` is never made: what needs it is looked at every time
 .PHONY: force all units test bench demo lint lint-c install uninstall clean help \
-	check-asan check-ubsan check-tsan check-msan check-valgrind check-posix check-musl \
-	check-arm64 check-armhf check-riscv64 check-x86-64 fuzz fuzzers dist
+	check-asan check-ubsan check-tsan check-msan check-valgrind \
+	check-posix check-musl check-arm64 check-armhf check-riscv64 check-x86-64 \
+	fuzz fuzzers dist
 
 all: $(PROGS:%=$(BUILD)/bin/%) $(BUILD)/libpico.a
 
+# A file in BUILD that holds a text, and is new when the text is.
+define noted
+$(if $(subst <$(strip $(2))>,,<$(strip \
+    $(shell cat $(BUILD)/$(1) 2>/dev/null))>),$(BUILD)/$(1): force)
+$(BUILD)/$(1):
+	@mkdir -p $$(@D)
+	@echo '$(subst ','\'',$(strip $(2)))' >$$@
+endef
+
 # What was built with other flags is built again.
 FLAGS := $(CC) $(ALL_CFLAGS) $(VECTOR_CFLAGS) $(ALL_LDFLAGS)
-$(BUILD)/flags: force
-	@mkdir -p $(@D)
-	@echo '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || \
-	    echo '$(subst ','\'',$(FLAGS))' >$@
+$(eval $(call noted,flags,$(FLAGS)))
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -105,10 +112,7 @@ $(VECTOR_OBJ): DEFINES += $(VECTOR_CFLAGS)
 # The place of the default model is built in, so a new one rebuilds it.
 $(BUILD)/cmd/cmd.o: DEFINES = -DPICO_DATADIR='"$(DATADIR)/pico"'
 $(BUILD)/cmd/cmd.o: $(BUILD)/places
-PLACES = $(PREFIX) $(LIBDIR) $(INCLUDEDIR) $(DATADIR)
-$(BUILD)/places: force
-	@mkdir -p $(@D)
-	@echo '$(PLACES)' | cmp -s - $@ || echo '$(PLACES)' >$@
+$(eval $(call noted,places,$(PREFIX) $(LIBDIR) $(INCLUDEDIR) $(DATADIR)))
 
 $(BUILD)/libpico.a: $(LIB_OBJ)
 	@rm -f $@
