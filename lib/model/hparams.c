@@ -269,9 +269,8 @@ read_heads(struct reader *r, struct hparams *h)
 	for (i = 0; i < h->n_layer; i++) {
 		if (got == 0)
 			h->n_head_kv[i] = h->n_head[i];
-		/* NOLINTNEXTLINE(*.DivideZero): read_per_layer() gives 1.. */
 		if (h->n_head_kv[i] > h->n_head[i] ||
-		    h->n_head[i] % h->n_head_kv[i] != 0)
+		    h->n_head[i] % h->n_head_kv[i] != 0) /* NOLINT: from 1 on */
 			return fail(r->err, "key '%s' is %" PRIu32
 			    ", which does not divide %" PRIu32 " heads",
 			    full(r, "attention.head_count_kv"),
