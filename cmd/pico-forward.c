@@ -145,6 +145,7 @@ put_token(struct forward *f, const struct prompt *p, size_t i,
 			    logits, err);
 		f->have_last = session;
 		if (session)
+			/* NOLINTNEXTLINE(*.NonNullParamChecker): all have some */
 			memcpy(f->last, logits, (size_t)pico_vocab_n(
 			    f->r.vocab) * sizeof *logits);
 		return 0;

@@ -96,7 +96,7 @@ put_ids(void)
 	for (i = 0; i < ids.n && !count; i++) {
 		if (show) {
 			print_piece(ids.v[i]);
-		} else if (offsets) {
+		} else if (ids.end != NULL) {	/* --offsets */
 			(void)printf("%" PRId32 "\t%" PRIu64 "\t%zu\n",
 			    ids.v[i], text.end, ids.end[i]);
 			text.end = ids.end[i];

@@ -40,6 +40,15 @@ setup() {
 	echo 'The cat' | "$R/bin/pico-tokenize" | diff ids -
 }
 
+@test 'what was built with other flags, or for other places, is built again' {
+	usr -q all
+	run usr -q CFLAGS=-O1 all
+	[ "$status" -eq 1 ]
+	run usr -q PREFIX=/nowhere all
+	[ "$status" -eq 1 ]
+	usr -q all
+}
+
 @test 'the manual pages are found' {
 	for page in "$ROOT"/man/*.[1-7]; do
 		cmp "$page" "$R/share/man/man${page##*.}/${page##*/}"

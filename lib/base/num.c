@@ -71,7 +71,7 @@ pico_parse_size(const char *text, uint64_t *out, struct pico_err *err)
 	char digits[32];
 	size_t n = strlen(text);
 	int shift = 0;
-	int64_t v;
+	int64_t v = 0;
 
 	if (n > 0) {
 		switch (text[n - 1]) {

@@ -48,12 +48,13 @@ static void
 make_header(uint8_t *p, const struct pico_vocab *v)
 {
 	int32_t id, n = pico_vocab_n(v);
-	uint64_t h = HASH_START;
+	uint64_t h = HASH_START, len;
 	struct pico_str s;
 
 	for (id = 0; id < n; id++) {
 		s = pico_vocab_text(v, id);
-		h = hash_bytes(h, &(uint64_t){ s.n }, sizeof(uint64_t));
+		len = s.n;
+		h = hash_bytes(h, &len, sizeof len);
 		h = hash_bytes(h, s.p, s.n);
 	}
 	memcpy(p, magic, sizeof magic);

@@ -270,7 +270,7 @@ read_heads(struct reader *r, struct hparams *h)
 		if (got == 0)
 			h->n_head_kv[i] = h->n_head[i];
 		if (h->n_head_kv[i] > h->n_head[i] ||
-		    h->n_head[i] % h->n_head_kv[i] != 0)
+		    h->n_head[i] % h->n_head_kv[i] != 0) /* NOLINT: from 1 on */
 			return fail(r->err, "key '%s' is %" PRIu32
 			    ", which does not divide %" PRIu32 " heads",
 			    full(r, "attention.head_count_kv"),
@@ -676,7 +676,7 @@ read_scales(struct reader *r, struct hparams *h)
 	bool known = h->logit_scale != 1;	/* by the architecture */
 	float scale = h->logit_scale;
 	uint32_t il;
-	double ratio;
+	double ratio = 0;
 
 	if (h->arch->embd_sqrt)
 		h->embd_scale = sqrtf((float)h->n_embd);

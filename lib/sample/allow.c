@@ -45,7 +45,7 @@ static int
 build(struct tree *t, const struct token_text *v, size_t n,
     struct pico_err *err)
 {
-	struct pico_str last = { NULL, 0 };
+	struct pico_str last = { "", 0 };
 	size_t i, k, depth = 0, max = 0;
 	uint32_t *open;		/* by depth: the node above which is not
 				   finished */
@@ -61,7 +61,7 @@ build(struct tree *t, const struct token_text *v, size_t n,
 	}
 	for (i = 0; i <= n; i++) {
 		struct pico_str s = i < n ? v[i].text :
-		    (struct pico_str){ NULL, 0 };
+		    (struct pico_str){ "", 0 };
 
 		k = common(last, s);
 		for (; depth > k; depth--)

@@ -580,7 +580,7 @@ value_slice(struct jinja *j, const struct value *obj, const struct value *from,
     const struct value *to, const struct value *step)
 {
 	int64_t n, i, end, by = step->kind == V_NONE ? 1 : step->i;
-	struct value v = { .kind = V_UNDEFINED };
+	struct value v;
 	const struct list *items;
 	struct list *l;
 	size_t start = j->out.n;
