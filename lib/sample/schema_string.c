@@ -169,7 +169,6 @@ put_range(struct schema *s, uint32_t lo, uint32_t hi)
 static void
 put_plain(struct schema *s, uint32_t lo, uint32_t hi)
 {
-<<<<<<< HEAD
 	static const uint32_t barred[] = { '"', '\\', 0x7f };
 	size_t i;
 
@@ -178,16 +177,6 @@ put_plain(struct schema *s, uint32_t lo, uint32_t hi)
 		if (lo <= barred[i] && barred[i] <= hi) {
 			put_range(s, lo, barred[i] - 1);
 			lo = barred[i] + 1;
-=======
-	static const uint32_t out[] = { 0x1f, '"', '\\', 0x7f };
-	size_t i;
-
-	lo = MAX(lo, 0x20);
-	for (i = 1; i < COUNT(out); i++)
-		if (lo <= out[i] && out[i] <= hi) {
-			put_range(s, lo, out[i] - 1);
-			lo = out[i] + 1;
->>>>>>> port
 		}
 	/* no characters either */
 	if (lo < 0xd800 && hi > 0xdfff) {
