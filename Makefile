@@ -225,7 +225,7 @@ check-musl:
 	strip build/musl/bin/* && wc -c build/musl/bin/*
 
 # Speed beside the limits of this machine, measured in the same minutes. Takes a
-# quarter of an hour and 5 GB; tests/bench/run says what can be chosen.
+# half an hour and 7 GB; tests/bench/run says what can be chosen.
 bench: all $(BENCH)
 	BUILD_DIR=$(BUILD) tests/bench/run
 
