@@ -275,6 +275,67 @@ struct pico_str pico_kv_str_next(const struct pico_kv *kv, uint64_t *pos);
 /* The same for an array of arrays; they come as if they were values of keys. */
 struct pico_kv pico_kv_arr_next(const struct pico_kv *kv, uint64_t *pos);
 
+/* ---- writing GGUF files ------------------------------------------------ */
+
+/*
+ * A file to be: first its keys and its tensors in the order of the file, then
+ * begin, then the data of all tensors. It has version 3, gapless offsets in
+ * multiples of general.alignment, and depends on nothing else: the same calls
+ * give the same bytes. Until it is ended it has a temporary name in the directory
+ * of its own, and a file that was there before stays.
+ */
+struct pico_writer;
+struct pico_writer *pico_writer_new(struct pico_err *err);
+/* Removes a file that was begun and not ended. */
+void pico_writer_free(struct pico_writer *w);
+
+/* Keys; everything is copied. One that is there gets the new value in its
+   place. */
+int pico_writer_int(struct pico_writer *w, const char *key, uint32_t type,
+    int64_t v, struct pico_err *err);	/* integers and bool; checks the range */
+int pico_writer_real(struct pico_writer *w, const char *key, uint32_t type,
+    double v, struct pico_err *err);	/* F32 or F64 */
+int pico_writer_str(struct pico_writer *w, const char *key, struct pico_str v,
+    struct pico_err *err);
+/* n numbers or bools as a C array of uint8_t, ..., double has them. */
+int pico_writer_array(struct pico_writer *w, const char *key, uint32_t elem,
+    uint64_t n, const void *v, struct pico_err *err);
+int pico_writer_strs(struct pico_writer *w, const char *key, uint64_t n,
+    const struct pico_str *v, struct pico_err *err);
+/* A key of a file that was read. */
+int pico_writer_copy(struct pico_writer *w, const struct pico_kv *kv,
+    struct pico_err *err);
+/* All keys of the first file of a set, but for split.*. */
+int pico_writer_copy_all(struct pico_writer *w, const struct pico_gguf *g,
+    struct pico_err *err);
+/* False if there is no such key. */
+bool pico_writer_delete(struct pico_writer *w, const char *key);
+
+/* The next tensor; the name is copied. */
+int pico_writer_tensor(struct pico_writer *w, struct pico_str name,
+    uint32_t type, uint32_t n_dims, const uint64_t *dims,
+    struct pico_err *err);
+/* Bytes that the file will have. */
+int pico_writer_size(struct pico_writer *w, uint64_t *bytes,
+    struct pico_err *err);
+/* Makes the file and writes all that comes before the data. Keys and tensors
+   must not be added or changed any more. */
+int pico_writer_begin(struct pico_writer *w, const char *path,
+    struct pico_err *err);
+/* Data of the tensors, one after the other, in pieces of any size; what must be
+   between them comes by itself. */
+int pico_writer_data(struct pico_writer *w, const void *data, uint64_t n,
+    struct pico_err *err);
+/* Puts the complete file on the disk, still under its temporary name; for those
+   who have several files to end. */
+int pico_writer_sync(struct pico_writer *w, struct pico_err *err);
+/* The same, if it was not done, and gives it its name. */
+int pico_writer_end(struct pico_writer *w, struct pico_err *err);
+
+/* Removes all files of this process that were begun and have no name yet; to be
+   called before an early end, also from a signal handler. */
+void pico_remove_unfinished(void);
+
 /* ---- token streams (pico-stream(5)) ------------------------------------ */
 
 /* Why a sequence ended; what a binary token stream writes. */

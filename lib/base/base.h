@@ -172,6 +172,24 @@ void file_forget(const struct file *f, uint64_t at, uint64_t n);
 const uint8_t *file_read(const struct file *f, uint64_t at, size_t n,
     uint8_t *buf, struct pico_err *err);
 
+/* A file that appears under its name when it is complete (newfile.c). Calls of
+   one thread at a time; must not move while it is open. */
+struct new_file {
+	int fd;
+	char *temp, *target;	/* target NULL: not open */
+	struct new_file *next;
+	char name[240];		/* for messages: "'m.gguf'" */
+};
+/* `what`: put before the name in messages, "" or "KV file ". */
+int new_file_open(struct new_file *f, const char *path, const char *what,
+    struct pico_err *err);
+/* Puts it on the disk and closes it; it has no name yet. */
+int new_file_sync(struct new_file *f, struct pico_err *err);
+/* The same, unless it was done, and gives it its name. Close it then, too. */
+int new_file_end(struct new_file *f, struct pico_err *err);
+/* Removes it if it has no name yet. */
+void new_file_close(struct new_file *f);
+
 /* ---- machine (machine.c) ---- */
 
 /* Memory that the limits of this process's cgroups and the machine leave. */

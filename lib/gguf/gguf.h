@@ -18,6 +18,13 @@ enum {
 	TYPE_NVFP4 = 40, TYPE_Q1_0 = 41, TYPE_Q2_0 = 42
 };
 
+#define GGUF_ALIGNMENT 32	/* unless the file says otherwise */
+#define GGUF_KEY_MAX 65535	/* bytes of a key */
+#define GGUF_NAME_MAX 64	/* of a tensor's name */
+
+/* Bytes of a value; 0 for strings and arrays. type < PICO_KV_N. */
+unsigned kv_type_size(uint32_t type);
+
 /* The name of a type id that was once in use and was removed from the format,
    else NULL. */
 const char *type_removed(uint32_t id);
