@@ -3,6 +3,7 @@
 #ifndef PICO_BASE_H
 #define PICO_BASE_H
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>	/* before the poison below */
@@ -171,6 +172,10 @@ void file_forget(const struct file *f, uint64_t at, uint64_t n);
    may read at once. */
 const uint8_t *file_read(const struct file *f, uint64_t at, size_t n,
     uint8_t *buf, struct pico_err *err);
+
+/* Holds back the signals of this thread (newfile.c). */
+void signals_hold(sigset_t *old);
+void signals_release(const sigset_t *old);
 
 /* A file that appears under its name when it is complete (newfile.c). Calls of
    one thread at a time; must not move while it is open. */
