@@ -150,7 +150,8 @@ int map_check(const struct map *m, const char *path, struct pico_err *err);
 enum map_advice {
 	READ_NORMAL,
 	READ_SINGLY,	/* here and there: a fault reads its page alone */
-	READ_SOON	/* begin to read them now */
+	READ_SOON,	/* begin to read them now */
+	READ_DONE	/* they need not be resident any more */
 };
 void map_advise(const void *p, uint64_t n, enum map_advice advice);
 
