@@ -326,6 +326,9 @@ int pico_writer_begin(struct pico_writer *w, const char *path,
    between them comes by itself. */
 int pico_writer_data(struct pico_writer *w, const void *data, uint64_t n,
     struct pico_err *err);
+/* The data of a tensor as they are. */
+int pico_writer_copy_data(struct pico_writer *w, const struct pico_tensor *t,
+    struct pico_err *err);
 /* Puts the complete file on the disk, still under its temporary name; for those
    who have several files to end. */
 int pico_writer_sync(struct pico_writer *w, struct pico_err *err);
@@ -335,6 +338,75 @@ int pico_writer_end(struct pico_writer *w, struct pico_err *err);
 /* Removes all files of this process that were begun and have no name yet; to be
    called before an early end, also from a signal handler. */
 void pico_remove_unfinished(void);
+
+/* ---- quantizing -------------------------------------------------------- */
+
+/* Whether numbers can be turned into that type. */
+bool pico_can_quantize(uint32_t type);
+
+/* Threads and work space; used by one thread of the caller at a time. */
+struct pico_quantizer;
+/* n_threads 0: as many as make sense. */
+struct pico_quantizer *pico_quantizer_new(uint32_t n_threads,
+    struct pico_err *err);
+void pico_quantizer_free(struct pico_quantizer *q);
+
+/* Rows, one after the other, that are to become another type. */
+struct pico_rows {
+	uint32_t from, to;	/* types; n is whole blocks of both */
+	const void *src;
+	size_t n, n_rows;	/* values of a row, rows */
+	const float *importance;	/* NULL, or n numbers >= 0: the mean
+					   square of what the values of a column
+					   are multiplied with */
+};
+/* What it did to them: sums of squares of the values and of the errors. */
+struct pico_quant_error {
+	uint64_t n;
+	double square, error;
+};
+/*
+ * Writes them to dst; the same bytes for any number of threads, on every machine.
+ * NaN, infinite values and those that the type cannot hold are refused. What is
+ * done is added to *sums, if that is not NULL.
+ */
+int pico_quantize(struct pico_quantizer *q, const struct pico_rows *r,
+    void *dst, struct pico_quant_error *sums, struct pico_err *err);
+/* The data of a tensor, in pieces, to a file; importance: dims[0] numbers for
+   each matrix of dims[1] rows, or NULL. */
+int pico_quantize_tensor(struct pico_quantizer *q, const struct pico_tensor *t,
+    uint32_t to, const float *importance, struct pico_writer *w,
+    struct pico_quant_error *sums, struct pico_err *err);
+
+/* A standard mix: a type for most matrices, others for some. */
+struct pico_mix {
+	const char *name;	/* "Q4_K_M" */
+	int64_t file_type;	/* value of general.file_type */
+	uint32_t type;		/* of most */
+	int kind;		/* private */
+};
+/* All of them, from 0; NULL after the last. By name, case ignored, or NULL. */
+const struct pico_mix *pico_mix(size_t i);
+const struct pico_mix *pico_mix_named(const char *name);
+/* What else decides. */
+struct pico_mix_model {
+	struct pico_str arch;
+	int64_t n_layer, n_head, n_head_kv, n_expert;
+	bool importance;	/* there is an importance matrix */
+};
+/* Whether a mix gives that tensor another type at all: matrices that are not
+   small. */
+bool pico_mix_takes(const struct pico_tensor *t);
+/*
+ * The types that n tensors get, in types[]; those that it does not take keep
+ * theirs. Where rows are not whole blocks of the type it is another, with more
+ * bits.
+ */
+int pico_mix_types(const struct pico_mix *m, const struct pico_mix_model *model,
+    const struct pico_tensor *t, size_t n, uint32_t *types,
+    struct pico_err *err);
+/* That other type, for rows of so many values; the same if they fit. */
+uint32_t pico_fit_type(uint32_t type, uint64_t row);
 
 /* ---- token streams (pico-stream(5)) ------------------------------------ */
 

@@ -25,8 +25,8 @@ pico_remove_unfinished(void)
 		(void)unlink(f->temp);
 }
 
-static void
-hold_signals(sigset_t *old)
+void
+signals_hold(sigset_t *old)
 {
 	sigset_t all;
 
@@ -34,8 +34,8 @@ hold_signals(sigset_t *old)
 	(void)pthread_sigmask(SIG_SETMASK, &all, old);
 }
 
-static void
-release_signals(const sigset_t *old)
+void
+signals_release(const sigset_t *old)
 {
 	(void)pthread_sigmask(SIG_SETMASK, old, NULL);
 }
@@ -64,8 +64,7 @@ target_of(const char *path, const char *name, struct pico_err *err)
 	if (real == NULL) {
 		(void)fail_errno(err, "cannot write %s", name);
 	} else if (stat(real, &st) == 0 && !S_ISREG(st.st_mode)) {
-		(void)fail(err, "cannot write %s: it is there and is no "
-		    "regular file", name);
+		(void)fail(err, "%s is not a regular file", name);
 		free(real);
 		real = NULL;
 	}
@@ -91,13 +90,13 @@ new_file_open(struct new_file *f, const char *path, const char *what,
 	if (f->temp == NULL)
 		goto bad;
 	(void)snprintf(f->temp, n, "%s.XXXXXX", f->target);
-	hold_signals(&old);
+	signals_hold(&old);
 	f->fd = mkstemp(f->temp);
 	if (f->fd >= 0) {
 		f->next = unfinished;
 		unfinished = f;
 	}
-	release_signals(&old);
+	signals_release(&old);
 	if (f->fd < 0) {
 		(void)fail_errno(err, "cannot write %s", f->name);
 		goto bad;
@@ -156,14 +155,14 @@ new_file_end(struct new_file *f, struct pico_err *err)
 
 	if (new_file_sync(f, err) < 0)
 		return -1;
-	hold_signals(&old);
+	signals_hold(&old);
 	r = rename(f->temp, f->target);
 	if (r == 0) {
 		forget(f);
 		free(f->temp);
 		f->temp = NULL;
 	}
-	release_signals(&old);
+	signals_release(&old);
 	if (r < 0)
 		return fail_errno(err, "cannot write %s", f->name);
 	sync_dir(f->target);
@@ -180,10 +179,10 @@ new_file_close(struct new_file *f)
 	if (f->fd >= 0)
 		(void)close(f->fd);
 	if (f->temp != NULL) {
-		hold_signals(&old);
+		signals_hold(&old);
 		(void)unlink(f->temp);
 		forget(f);
-		release_signals(&old);
+		signals_release(&old);
 	}
 	free(f->temp);
 	free(f->target);

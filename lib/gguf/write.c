@@ -8,6 +8,8 @@
 
 #include "gguf.h"
 
+#define PIECE (4 << 20)		/* bytes copied at once */
+
 struct entry {
 	struct pico_str key;
 	uint32_t type, elem;
@@ -610,6 +612,21 @@ pico_writer_data(struct pico_writer *w, const void *data, uint64_t n,
 			return -1;
 		w->next++;
 		w->done = 0;
+	}
+	return 0;
+}
+
+int
+pico_writer_copy_data(struct pico_writer *w, const struct pico_tensor *t,
+    struct pico_err *err)
+{
+	uint64_t at, n;
+
+	for (at = 0; at < t->bytes; at += n) {
+		n = MIN(t->bytes - at, PIECE);
+		if (pico_writer_data(w, t->data + at, n, err) < 0)
+			return -1;
+		map_advise(t->data + at, n, READ_DONE);
 	}
 	return 0;
 }

@@ -238,7 +238,7 @@ check_unfinished(void)
 	(void)unlink(path);
 	w = start();
 	ok(pico_writer_begin(w, "/dev/null", &err) < 0 &&
-	    said("cannot write '/dev/null': it is there and is no regular"),
+	    said("'/dev/null' is not a regular file"),
 	    "no regular file");
 	pico_writer_free(w);
 	w = start();
