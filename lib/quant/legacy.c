@@ -96,12 +96,22 @@ void
 quantize_q8_0(const struct search *s, const float *x, const float *w,
     uint8_t *b)
 {
-	float max = 0;
-	int e;
+	float max = 0, t, y;
+	int e, q;
 
+	(void)s;
 	(void)w;
 	for (e = 0; e < 32; e++)
 		max = MAX(max, fabsf(x[e]));
 	(void)put_f16(b, max / 127);
-	s->codes(x, 32, max / 127, 0, -127, 127, (int8_t *)b + 2);
+	t = max > 0 ? 1 / (max / 127) : 0;
+	if (t > 3e38f)
+		t = 0;
+	/* to the nearest, halves away from zero: what others write, too */
+	for (e = 0; e < 32; e++) {
+		y = x[e] * t;
+		q = (int)y;
+		q += (y - (float)q >= 0.5f) - (y - (float)q <= -0.5f);
+		b[2 + e] = (uint8_t)q;
+	}
 }

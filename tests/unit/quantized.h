@@ -2,7 +2,7 @@
 { "Q4_1", 0xbaeb7ad63d390d2c, 0x5eb63a45fa936339 },
 { "Q5_0", 0xb87f18d313b73ead, 0x6662fcddf833d134 },
 { "Q5_1", 0xd1964f23c62f4cec, 0x5c97556153850d02 },
-{ "Q8_0", 0x45db5ae53c5149d7, 0x45db5ae53c5149d7 },
+{ "Q8_0", 0xcbc132f65ae5edea, 0xcbc132f65ae5edea },
 { "Q2_K", 0x0df386db3bd692e1, 0x337bd6bc2a2f48b3 },
 { "Q3_K", 0xcf7d7a8a8848a666, 0x82564a75fd1a23eb },
 { "Q4_K", 0x5d2448ede51ed815, 0x86f4636a390618e9 },
