@@ -408,6 +408,34 @@ int pico_mix_types(const struct pico_mix *m, const struct pico_mix_model *model,
 /* That other type, for rows of so many values; the same if they fit. */
 uint32_t pico_fit_type(uint32_t type, uint64_t row);
 
+/* ---- models of Hugging Face --------------------------------------------- */
+
+/*
+ * A folder with config.json, weights in safetensors and a tokenizer, on its way
+ * to a GGUF file. Opening reads and checks everything but the weights
+ * themselves.
+ */
+struct pico_convert;
+struct pico_convert_params {
+	const char *type;	/* name of a mix ("f16", "Q4_K_M"), "keep" (what
+				   they are in the folder) or "auto" (16 bits,
+				   of the kind that is in the folder) */
+	const char *pre;	/* the pre-tokenizer's name; NULL: recognised */
+	const char *name;	/* general.name; NULL: that of the folder */
+	uint32_t n_threads;	/* 0: as many as make sense */
+};
+struct pico_convert *pico_convert_open(const char *dir,
+    const struct pico_convert_params *p, struct pico_err *err);
+void pico_convert_close(struct pico_convert *c);
+/* Prints the keys (key, type, value) and the tensors (name, type, dimensions,
+   bytes) that would be written, a line each, with tabs between. */
+void pico_convert_list(const struct pico_convert *c, FILE *out);
+/* Bytes of tensors done, of so many. */
+typedef void pico_convert_progress(void *data, uint64_t done, uint64_t total);
+/* Writes the file, through a temporary name. progress may be NULL. */
+int pico_convert_write(struct pico_convert *c, const char *path,
+    pico_convert_progress *progress, void *data, struct pico_err *err);
+
 /* ---- token streams (pico-stream(5)) ------------------------------------ */
 
 /* Why a sequence ended; what a binary token stream writes. */

@@ -7,7 +7,7 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
-PROGS='chat detokenize forward generate inspect sample score tokenize'
+PROGS='chat convert detokenize forward generate inspect sample score tokenize'
 
 @test 'mandoc has nothing to say' {
 	command -v mandoc >/dev/null || skip 'needs mandoc'
@@ -57,6 +57,7 @@ examples() {
 }
 
 @test 'each example runs, and says something' {
+	cp -r "$DATA/convert/llama-sharded" model
 	for page in "$ROOT"/man/*.[1-7]; do
 		examples "$page" >script
 		[ "${page##*/}" = libpico.3 ] || [ -s script ]
