@@ -100,10 +100,10 @@ f32_to_bf16(float f)
 }
 
 /*
- * What an error of each value counts for, next to the others of its block. With
- * importance: the mean square of what the value will be multiplied with, which
- * is what the error of a product grows with; somewhat more for large values, as
- * what is known of the products is known of other texts.
+ * What the square of an error counts for, next to those of others in the block:
+ * by importance, which is what the error of a product grows with, and somewhat
+ * more for large values. The 4 is a middle between all alike, which gives the
+ * least errors, and x^2: of those tried it changed least of what a model says.
  */
 static void
 weigh(const float *x, const float *importance, size_t n, float *w)
@@ -115,8 +115,8 @@ weigh(const float *x, const float *importance, size_t n, float *w)
 		mean += x[i] * x[i];
 	mean /= (float)n;
 	for (i = 0; i < n; i++)
-		w[i] = importance == NULL ? 1 :
-		    importance[i] * sqrtf(2 * mean + x[i] * x[i]);
+		w[i] = sqrtf(4 * mean + x[i] * x[i]) *
+		    (importance != NULL ? importance[i] : 1);
 }
 
 /* n values, at most CHUNK. */
