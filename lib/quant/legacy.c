@@ -96,12 +96,9 @@ void
 quantize_q8_0(const struct search *s, const float *x, const float *w,
     uint8_t *b)
 {
-	float max = 0;
-	int e;
+	float max = s->largest(x, 32);
 
 	(void)w;
-	for (e = 0; e < 32; e++)
-		max = MAX(max, fabsf(x[e]));
 	(void)put_f16(b, max / 127);
 	s->codes(x, 32, max / 127, 0, -127, 127, (int8_t *)b + 2);
 }
