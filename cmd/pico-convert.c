@@ -17,7 +17,8 @@ static const struct cmd about = {
 
 static const struct pico_opt options[] = {
 	{ 0, "type", PICO_OPT_TEXT, &params.type, "TYPE",
-	    "f32, f16, bf16, q8_0, keep or auto (auto: 16 bits)", 0, 0, NULL },
+	    "f32, f16, bf16, q8_0, a mix, keep or auto (auto: 16 bits)", 0, 0,
+	    NULL },
 	{ 0, "pre", PICO_OPT_TEXT, &params.pre, "NAME",
 	    "the pre-tokenizer, where it is not recognised", 0, 0, NULL },
 	{ 0, "name", PICO_OPT_TEXT, &params.name, "NAME",
@@ -50,6 +51,7 @@ main(int argc, char **argv)
 	params.n_threads = (uint32_t)n_threads;
 	cmd_confine(!dry_run);
 	cmd_will_map(dir);
+	cmd_will_write();
 	c = pico_convert_open(dir, &params, &err);
 	if (c == NULL && err.status == PICO_USAGE)
 		cmd_die(&err);

@@ -408,6 +408,24 @@ int pico_mix_types(const struct pico_mix *m, const struct pico_mix_model *model,
 /* That other type, for rows of so many values; the same if they fit. */
 uint32_t pico_fit_type(uint32_t type, uint64_t row);
 
+/* Importance matrices: what the columns of matrices were multiplied with, from
+   files in GGUF or in the older form. */
+struct pico_imatrix;
+struct pico_imatrix *pico_imatrix_open(const char *path,
+    struct pico_err *err);
+void pico_imatrix_close(struct pico_imatrix *m);
+struct pico_imatrix_info {
+	size_t n_entries;
+	int64_t n_chunks;
+	struct pico_str dataset;	/* what it was made with; borrowed */
+};
+struct pico_imatrix_info pico_imatrix_info(const struct pico_imatrix *m);
+/* The importance of a tensor's columns, for pico_quantize_tensor(): 1; or 0 and
+   NULL, if there is none. Borrowed until the next call. Fails if it is for
+   another shape, or not finite. */
+int pico_imatrix_find(struct pico_imatrix *m, const struct pico_tensor *t,
+    const float **out, struct pico_err *err);
+
 /* ---- models of Hugging Face --------------------------------------------- */
 
 /*

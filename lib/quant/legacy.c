@@ -96,13 +96,10 @@ void
 quantize_q8_0(const struct search *s, const float *x, const float *w,
     uint8_t *b)
 {
-	float max = 0, t, y;
+	float max = s->largest(x, 32), t, y;
 	int e, q;
 
-	(void)s;
 	(void)w;
-	for (e = 0; e < 32; e++)
-		max = MAX(max, fabsf(x[e]));
 	(void)put_f16(b, max / 127);
 	t = max > 0 ? 1 / (max / 127) : 0;
 	if (t > 3e38f)

@@ -16,6 +16,21 @@
  */
 struct search {
 	const char *name;	/* as PICO_CPU has it */
+	/* As pico_dequantize(), but for which NaN a NaN is. */
+	void (*widen)(uint32_t type, const uint8_t *src, float *x, size_t n);
+	/* The largest magnitude of any number of values; not finite if one of
+	   them is not. */
+	float (*largest)(const float *x, size_t n);
+	/*
+	 * Weights: what the square of an error counts for, next to those of
+	 * others in the block. By importance, if not NULL, which is what the
+	 * error of a product grows with, and somewhat more for large values:
+	 * sqrt(4 mean of x^2 + x^2), a middle between all alike, which gives the
+	 * least errors, and x^2. Of those tried it changed least of what a model
+	 * says.
+	 */
+	void (*weigh)(const float *x, const float *importance, size_t n,
+	    float *w);
 	/* The step that suits best, with min = 0; below 0 where the largest
 	   value is better off at the end of the range that has more room. */
 	float (*symmetric)(const float *x, const float *w, size_t n, int lo,

@@ -99,26 +99,6 @@ f32_to_bf16(float f)
 	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-/*
- * What an error of each value counts for, next to the others of its block. With
- * importance: the mean square of what the value will be multiplied with, which
- * is what the error of a product grows with; somewhat more for large values, as
- * what is known of the products is known of other texts.
- */
-static void
-weigh(const float *x, const float *importance, size_t n, float *w)
-{
-	float mean = 0;
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		mean += x[i] * x[i];
-	mean /= (float)n;
-	for (i = 0; i < n; i++)
-		w[i] = importance == NULL ? 1 :
-		    importance[i] * sqrtf(2 * mean + x[i] * x[i]);
-}
-
 /* n values, at most CHUNK. */
 static void
 convert(const struct search *s, const struct pico_type *to, const float *x,
@@ -141,7 +121,7 @@ convert(const struct search *s, const struct pico_type *to, const float *x,
 		return;
 	}
 	for (i = 0; i < n; i += to->block, b += to->bytes) {
-		weigh(x + i, importance == NULL ? NULL : importance + i,
+		s->weigh(x + i, importance == NULL ? NULL : importance + i,
 		    to->block, w);
 		block_fn[to->id](s, x + i, w, b);
 	}
@@ -159,16 +139,14 @@ struct job {
 };
 
 static bool
-usable(const float *x, size_t n, const struct pico_type *to)
+usable(const struct search *s, const float *x, size_t n,
+    const struct pico_type *to)
 {
 	float limit = to->block == 1 ? INFINITY :
 	    to->id == TYPE_NVFP4 ? LIMIT_NVFP4 : LIMIT;
-	bool good = true;
-	size_t i;
+	float max = s->largest(x, n);
 
-	for (i = 0; i < n; i++)
-		good &= fabsf(x[i]) <= limit && fabsf(x[i]) < INFINITY;
-	return good;
+	return max <= limit && max < INFINITY;
 }
 
 static void
@@ -191,6 +169,7 @@ static void
 run_rows(void *data, size_t lo, size_t hi)
 {
 	struct job *j = data;
+	const struct search *s = j->q->search;
 	size_t row, i, k, bad;
 	uint64_t at;
 	float x[CHUNK];
@@ -203,11 +182,11 @@ run_rows(void *data, size_t lo, size_t hi)
 		b = j->dst + row * (j->n / j->to->block * j->to->bytes);
 		for (i = 0; i < j->n; i += k) {
 			k = MIN(j->n - i, CHUNK);
-			(void)pico_dequantize(j->from->id, src, x, k);
+			s->widen(j->from->id, src, x, k);
 			src += k / j->from->block * j->from->bytes;
-			if (!usable(x, k, j->to))
+			if (!usable(s, x, k, j->to))
 				break;
-			convert(j->q->search, j->to, x, j->importance == NULL ?
+			convert(s, j->to, x, j->importance == NULL ?
 			    NULL : j->importance + i, k, b);
 			if (pico_bad_blocks(j->to->id, b, k, &at) > 0)
 				break;
