@@ -108,11 +108,31 @@ all_finite(const uint8_t *p, size_t n, uint32_t type)
 	return !bad;
 }
 
+/* To the nearest, ties to even, as f32_to_f16() does; of values that fit. No
+   branches, so that compilers make vectors of it. */
+static inline uint16_t
+narrow(float f)
+{
+	uint32_t u, abs, small;
+	float low;
+
+	memcpy(&u, &f, sizeof u);
+	abs = u & 0x7fffffff;
+	/* below 2^-14 the unit is 2^-24, which is also that of 0.5f */
+	memcpy(&low, &abs, sizeof low);
+	low += 0.5f;
+	memcpy(&small, &low, sizeof small);
+	small -= 0x3f000000;
+	abs = (abs + 0xfff + (abs >> 13 & 1) - 0x38000000) >> 13;
+	abs = (u & 0x7fffffff) < 0x38800000 ? small : abs;
+	return (uint16_t)((u >> 16 & 0x8000) | abs);
+}
+
 /* To a type without blocks. */
 static void
 encode(uint32_t type, const float *f, uint8_t *to, size_t n)
 {
-	uint16_t h;
+	uint16_t *h = (uint16_t *)(void *)to;	/* rows have whole elements */
 	uint32_t u;
 	size_t i;
 
@@ -121,19 +141,28 @@ encode(uint32_t type, const float *f, uint8_t *to, size_t n)
 		memcpy(to, f, n * sizeof *f);
 		break;
 	case TYPE_F16:
-		for (i = 0; i < n; i++, to += 2) {
-			h = f32_to_f16(f[i]);
-			memcpy(to, &h, 2);
-		}
+		for (i = 0; i < n; i++)
+			h[i] = narrow(f[i]);
 		break;
 	case TYPE_BF16:
-		for (i = 0; i < n; i++, to += 2) {
+		for (i = 0; i < n; i++) {
 			memcpy(&u, &f[i], 4);
-			h = (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-			memcpy(to, &h, 2);
+			h[i] = (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 		}
 		break;
 	}
+}
+
+static void
+decode(uint32_t type, const uint8_t *p, float *f, size_t n)
+{
+	size_t i;
+
+	if (type == TYPE_BF16)
+		for (i = 0; i < n; i++)
+			f[i] = bf16_to_f32(get_u16(p + 2 * i));
+	else
+		(void)pico_dequantize(type, p, f, n);
 }
 
 static void
@@ -174,7 +203,7 @@ do_rows(void *data, size_t lo, size_t hi)
 					note_bad(b, b->first + r);
 				continue;
 			}
-			(void)pico_dequantize(s->type, p, f, width);
+			decode(s->type, p, f, width);
 		}
 		change(t, f, width);
 		if (!all_fit(f, width, t->type))
