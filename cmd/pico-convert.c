@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* A folder as Hugging Face publishes models in, a GGUF file out. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "cmd.h"
 
 static struct pico_convert_params params = { .type = "auto" };
 static int64_t n_threads;
-static bool dry_run;
+static bool dry_run, verbose;
 
 static const struct cmd about = {
 	"pico-convert",
-	"[-q] [--type TYPE] [--pre NAME] [-t N] DIR FILE\n"
+	"[-qv] [--type TYPE] [--pre NAME] [-t N] DIR FILE\n"
 	    "       pico-convert --dry-run [option ...] DIR",
 	"Converts a model folder (config.json, safetensors, tokenizer) to GGUF.",
 };
@@ -27,14 +28,28 @@ static const struct pico_opt options[] = {
 	    "list what would be written", 0, 0, NULL },
 	{ 't', "threads", PICO_OPT_INT, &n_threads, "N",
 	    "threads (as many as make sense)", 1, 1024, NULL },
+	{ 'v', "verbose", PICO_OPT_FLAG, &verbose, NULL,
+	    "bytes, time and memory on stderr", 0, 0, NULL },
 	CMD_OPTIONS
 };
 
 static void
 show_progress(void *data, uint64_t done, uint64_t total)
 {
-	(void)data;
+	uint64_t *bytes = data;
+
+	*bytes = total;
 	cmd_progress("MB", done / 1000000, total / 1000000);
+}
+
+static void
+report(uint64_t bytes, double seconds)
+{
+	(void)fprintf(stderr, "tensors:\t%" PRIu64 " bytes\n", bytes);
+	(void)fprintf(stderr, "time:\t%.3f s, %.1f MB/s\n", seconds,
+	    seconds > 0 ? (double)bytes / 1e6 / seconds : 0);
+	(void)fprintf(stderr, "memory:\t%.1f MB peak\n",
+	    (double)pico_peak_memory() / 1e6);
 }
 
 int
@@ -42,7 +57,9 @@ main(int argc, char **argv)
 {
 	int first = cmd_start(&about, options, argc, argv);
 	struct pico_err err = {0};
+	double start = pico_seconds();
 	struct pico_convert *c;
+	uint64_t bytes = 0;
 	const char *dir = argv[first];
 
 	if (argc - first != (dry_run ? 1 : 2))
@@ -59,9 +76,12 @@ main(int argc, char **argv)
 		cmd_die_in(dir, &err);
 	if (dry_run)
 		pico_convert_list(c, stdout);
-	else if (pico_convert_write(c, argv[first + 1], show_progress, NULL,
-	    &err) < 0)
+	else if (pico_convert_write(c, argv[first + 1], show_progress,
+	    &bytes, &err) < 0)
 		cmd_die(&err);
+	cmd_progress_end();
+	if (verbose && !dry_run)
+		report(bytes, pico_seconds() - start);
 	pico_convert_close(c);
 	return cmd_finish(0);
 }

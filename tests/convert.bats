@@ -212,6 +212,42 @@ agree() {
 	done
 }
 
+@test 'convert: a pointer of Git LFS is called what it is' {
+	folder json-escapes
+	printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\n' \
+	    >f/model.safetensors
+	refused "'model.safetensors' is a pointer of Git LFS"
+}
+
+@test 'convert: memory does not grow with the model' {
+	# 300 MB of weights
+	"$BUILD_DIR/bench/mkmodel" --folder --layers 3 --vocab 4000 \
+	    --type BF16 -o f
+	local type mb
+	for type in keep f16 Q4_0; do
+		pico-convert -v --type $type f out.gguf 2>err
+		mb=$(sed -n 's/^memory:	\([0-9]*\).*/\1/p' err)
+		echo "# $type: $mb MB; $(sed -n 2p err)" >&3
+		grep -q __asan_init "$BUILD_DIR/bin/pico-convert" ||
+		    [ "$mb" -lt 60 ]
+	done
+}
+
+@test 'convert: nothing is left when it is interrupted' {
+	"$BUILD_DIR/bench/mkmodel" --folder --layers 2 --vocab 4000 \
+	    --type BF16 -o f
+	mkdir d
+	local i
+	for i in 1 2 3; do
+		pico-convert --type Q4_K_M f d/out.gguf 3>&- &
+		sleep 0.$i
+		kill -TERM $! 2>/dev/null || true
+		wait $! || true
+		[ -e d/out.gguf ] || [ -z "$(ls d)" ]
+		rm -f d/out.gguf
+	done
+}
+
 @test 'convert: a file that cannot be written' {
 	[ -w /dev/full ] || skip 'no /dev/full'
 	run_split pico-convert "$CASES/json-escapes" /dev/full

@@ -154,6 +154,7 @@ check_metadata(const struct doc *d, uint32_t node, const char *file,
 int
 st_read_header(struct st_set *s, size_t shard, struct pico_err *err)
 {
+	static const char lfs[] = "version https://git-lfs";
 	struct st_shard *h = &s->shard[shard];
 	char file[100];
 	struct doc d = { .there = true };
@@ -164,6 +165,9 @@ st_read_header(struct st_set *s, size_t shard, struct pico_err *err)
 	int r = 0;
 
 	(void)snprintf(file, sizeof file, "%s", show_str(h->name));
+	if (h->map.n >= sizeof lfs - 1 && memcmp(p, lfs, sizeof lfs - 1) == 0)
+		return fail(err, "'%s' is a pointer of Git LFS, not the file "
+		    "itself ('git lfs pull' gets it)", file);
 	if (h->map.n < 8)
 		return fail(err, "'%s' has %" PRIu64 " bytes, no header", file,
 		    h->map.n);
