@@ -212,6 +212,37 @@ agree() {
 	done
 }
 
+@test 'convert: vocabularies of real models tokenize as the original does' {
+	need_shared
+	command -v python3 >/dev/null || skip 'needs python3'
+	local vocab base n=0 dir=$SHARED/conformance
+	while read -r vocab base; do
+		gzip -dc "$dir/tokenizer/vocab/$vocab.gguf.gz" >vocab.gguf
+		rm -rf f
+		python3 "$ROOT/tests/hfround.py" make vocab.gguf \
+		    "$dir/convert/$base" f
+		# its name makes special tokens take white space
+		pico-convert --name $vocab f m.gguf
+		echo "$vocab"
+		python3 "$ROOT/tests/hfround.py" check m.gguf \
+		    "$dir/tokenizer/$vocab.cases.jsonl"
+		n=$((n + 1))
+	done <<-'END'
+		llama3-bpe tok-llama3
+		qwen3-bpe tok-qwen3
+		deepseek-v3-30k tok-deepseek3
+		o200k-30k tok-o200k
+		gpt-2 gpt2
+		falcon falcon
+		starcoder starcoder2
+		llama-spm tok-mistral
+		llama-spm llama-bias
+		gemma3-spm tok-gemma3
+		phi-3 llama-bias
+	END
+	[ "$n" -eq 11 ]
+}
+
 @test 'convert: a pointer of Git LFS is called what it is' {
 	folder json-escapes
 	printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\n' \
