@@ -1,4 +1,4 @@
-#compdef pico-inspect pico-tokenize pico-detokenize pico-forward pico-sample pico-generate pico-score pico-chat pico-quantize pico-edit
+#compdef pico-inspect pico-tokenize pico-detokenize pico-forward pico-sample pico-generate pico-score pico-chat pico-quantize pico-edit pico-split
 # SPDX-License-Identifier: MIT
 # zsh completion for the pico programs: options as their help tells them, else
 # file names.

@@ -38,8 +38,9 @@ struct pico_writer {
 	uint8_t *image;		/* if not NULL: what is written goes here... */
 	uint64_t n_image;	/* ...and this is where its end is now */
 	size_t waiting;		/* bytes in buf */
-	uint8_t buf[65536];
+	uint8_t *buf;		/* between begin and sync */
 };
+#define BUF_SIZE 65536
 
 struct pico_writer *
 pico_writer_new(struct pico_err *err)
@@ -63,6 +64,7 @@ pico_writer_free(struct pico_writer *w)
 		free(w->entry[i].data);
 	free(w->entry);
 	free(w->record);
+	free(w->buf);
 	free(w);
 }
 
@@ -557,12 +559,12 @@ put(struct pico_writer *w, const void *p, uint64_t n, struct pico_err *err)
 		return 0;
 	}
 	while (n > 0) {
-		if (w->waiting == sizeof w->buf && flush(w, err) < 0)
+		if (w->waiting == BUF_SIZE && flush(w, err) < 0)
 			return -1;
-		if (w->waiting == 0 && from != NULL && n >= sizeof w->buf)
+		if (w->waiting == 0 && from != NULL && n >= BUF_SIZE)
 			return write_all(w->file.fd, w->file.name, from,
 			    (size_t)n, err);
-		k = (size_t)MIN(n, sizeof w->buf - w->waiting);
+		k = (size_t)MIN(n, BUF_SIZE - w->waiting);
 		if (from != NULL) {
 			memcpy(w->buf + w->waiting, from, k);
 			from += k;
@@ -667,7 +669,8 @@ pico_writer_begin(struct pico_writer *w, const char *path,
 	    new_file_open(&w->file, path, "", err) < 0)
 		return -1;
 	w->begun = true;
-	return put_header(w, header, err);
+	w->buf = mem_new(BUF_SIZE, 1, "buffer of a file", err);
+	return w->buf == NULL ? -1 : put_header(w, header, err);
 }
 
 int
@@ -720,7 +723,11 @@ pico_writer_sync(struct pico_writer *w, struct pico_err *err)
 	if (!w->begun || w->next < w->n_records)
 		return fail(err, "%s: the data of tensor %zu of %zu is not "
 		    "complete", w->file.name, w->next + 1, w->n_records);
-	return flush(w, err) < 0 ? -1 : new_file_sync(&w->file, err);
+	if (flush(w, err) < 0)
+		return -1;
+	free(w->buf);
+	w->buf = NULL;
+	return new_file_sync(&w->file, err);
 }
 
 int
