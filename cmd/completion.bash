@@ -24,5 +24,5 @@ _pico() {
 }
 
 complete -o default -F _pico pico-inspect pico-tokenize pico-detokenize \
-    pico-forward pico-sample pico-generate pico-score pico-chat \
-    pico-convert
+    pico-forward pico-sample pico-generate pico-score pico-chat pico-quantize \
+    pico-edit pico-split pico-convert

@@ -1,4 +1,4 @@
-#compdef pico-inspect pico-tokenize pico-detokenize pico-forward pico-sample pico-generate pico-score pico-chat pico-convert
+#compdef pico-inspect pico-tokenize pico-detokenize pico-forward pico-sample pico-generate pico-score pico-chat pico-quantize pico-edit pico-split pico-convert
 # SPDX-License-Identifier: MIT
 # zsh completion for the pico programs: options as their help tells them, else
 # file names.

@@ -310,6 +310,28 @@ int pico_writer_copy_all(struct pico_writer *w, const struct pico_gguf *g,
     struct pico_err *err);
 /* False if there is no such key. */
 bool pico_writer_delete(struct pico_writer *w, const char *key);
+bool pico_writer_has(struct pico_writer *w, const char *key);
+/* It keeps its place. */
+int pico_writer_rename(struct pico_writer *w, const char *from, const char *to,
+    struct pico_err *err);
+/*
+ * A key by text: spec is "TYPE:VALUE" or "TYPE@FILE", where the value is in a file
+ * (less one newline at its end). TYPE is that of a scalar, or with [] behind it
+ * that of the elements of an array, whose value is JSON.
+ */
+int pico_writer_set(struct pico_writer *w, const char *key, const char *spec,
+    struct pico_err *err);
+/* From now on the open file g is as if it had the keys of w, which must outlive it
+   unchanged: to try what would become of it. */
+int pico_gguf_set_keys(struct pico_gguf *g, const struct pico_writer *w,
+    struct pico_err *err);
+/*
+ * Gives the file g (one alone, still as it was opened) the keys of w without
+ * making it anew: 1; or 0, and nothing was done, if that cannot be, because they
+ * have another length than its own or data would have to move.
+ */
+int pico_writer_patch(struct pico_writer *w, const struct pico_gguf *g,
+    struct pico_err *err);
 
 /* The next tensor; the name is copied. */
 int pico_writer_tensor(struct pico_writer *w, struct pico_str name,

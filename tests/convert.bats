@@ -107,6 +107,16 @@ agree() {
 	expect_error 2 "type 'q7' is not known"
 }
 
+@test 'convert: a mix is what pico-quantize makes' {
+	local type
+	pico-convert --type f32 "$CASES/llama-sharded" all.gguf
+	for type in Q8_0 Q4_0 Q4_K_M Q2_K IQ4_XS; do
+		pico-convert --type $type "$CASES/llama-sharded" out.gguf
+		pico-quantize -q all.gguf want.gguf $type
+		cmp out.gguf want.gguf
+	done
+}
+
 @test 'convert: --dry-run lists what is written' {
 	pico-convert --dry-run "$CASES/llama-sharded" >list
 	pico-convert "$CASES/llama-sharded" out.gguf

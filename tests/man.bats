@@ -7,7 +7,8 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
-PROGS='chat convert detokenize forward generate inspect sample score tokenize'
+PROGS='chat convert detokenize edit forward generate inspect quantize sample
+    score split tokenize'
 
 @test 'mandoc has nothing to say' {
 	command -v mandoc >/dev/null || skip 'needs mandoc'

@@ -43,6 +43,7 @@ struct shard {
 	void *input;		/* bytes read from standard input, or NULL */
 	struct pico_gguf_info info;
 	size_t first_kv, first_tensor;	/* in the arrays of the set */
+	uint64_t keys_end;
 };
 
 struct pico_gguf {
@@ -616,6 +617,7 @@ parse(struct pico_gguf *g, bool header, bool *cut, struct pico_err *err)
 		if (read_kv(&r, g, i, info->n_kv) < 0)
 			goto out;
 	r.where[0] = '\0';
+	s->keys_end = r.pos;
 	if (read_alignment(&r, g, info) < 0 ||
 	    check_count(&r, "tensor_count", info->n_tensors) < 0)
 		goto out;
@@ -842,6 +844,36 @@ make_index(struct pico_gguf *g, struct pico_err *err)
 			    a->shard != b->shard ? " in the split model" : "");
 	}
 	return 0;
+}
+
+const uint8_t *
+gguf_bytes(const struct pico_gguf *g)
+{
+	return g->shard[0].map.p;
+}
+
+uint64_t
+gguf_keys_end(const struct pico_gguf *g)
+{
+	return g->shard[0].keys_end;
+}
+
+int
+pico_gguf_set_keys(struct pico_gguf *g, const struct pico_writer *w,
+    struct pico_err *err)
+{
+	size_t n = writer_n_keys(w), i;
+
+	if (mem_grow(&g->kv, &g->cap_kv, n, sizeof *g->kv, "keys", err) < 0)
+		return -1;
+	for (i = 0; i < n; i++)
+		g->kv[i] = writer_key(w, i);
+	g->n_kv = n;
+	free(g->by_key);
+	free(g->by_name);
+	g->by_key = NULL;
+	g->by_name = NULL;
+	return make_index(g, err);
 }
 
 int

@@ -29,4 +29,20 @@ unsigned kv_type_size(uint32_t type);
    else NULL. */
 const char *type_removed(uint32_t id);
 
+/* The mapped bytes of the first file, and where its keys end, as they were when it
+   was opened. */
+const uint8_t *gguf_bytes(const struct pico_gguf *g);
+uint64_t gguf_keys_end(const struct pico_gguf *g);
+
+/* The keys of a file to be, as those of one that was read: borrowed until the
+   writer changes. */
+size_t writer_n_keys(const struct pico_writer *w);
+struct pico_kv writer_key(const struct pico_writer *w, size_t i);
+/* As of the last call that needed it. */
+uint64_t writer_alignment(const struct pico_writer *w);
+/* They as they would be in the file, with room for the 24 bytes before them: *n
+   bytes that the caller frees. */
+int writer_image(struct pico_writer *w, uint8_t **image, uint64_t *n,
+    struct pico_err *err);
+
 #endif

@@ -35,9 +35,12 @@ struct pico_writer {
 	size_t next;		/* the tensor that is being written... */
 	uint64_t done;		/* ...and bytes of it */
 	bool begun;
+	uint8_t *image;		/* if not NULL: what is written goes here... */
+	uint64_t n_image;	/* ...and this is where its end is now */
 	size_t waiting;		/* bytes in buf */
-	uint8_t buf[65536];
+	uint8_t *buf;		/* between begin and sync */
 };
+#define BUF_SIZE 65536
 
 struct pico_writer *
 pico_writer_new(struct pico_err *err)
@@ -61,6 +64,7 @@ pico_writer_free(struct pico_writer *w)
 		free(w->entry[i].data);
 	free(w->entry);
 	free(w->record);
+	free(w->buf);
 	free(w);
 }
 
@@ -330,6 +334,61 @@ pico_writer_delete(struct pico_writer *w, const char *key)
 	return true;
 }
 
+bool
+pico_writer_has(struct pico_writer *w, const char *key)
+{
+	return find(w, str_of(key)) != NULL;
+}
+
+int
+pico_writer_rename(struct pico_writer *w, const char *from, const char *to,
+    struct pico_err *err)
+{
+	struct entry *e = find(w, str_of(from)), old, *new;
+
+	if (e == NULL)
+		return fail(err, "there is no key '%s'", show(from,
+		    strlen(from)));
+	if (find(w, str_of(to)) != NULL)
+		return fail(err, "there is a key '%s' already", show(to,
+		    strlen(to)));
+	old = *e;
+	new = add(w, str_of(to), old.type, old.bytes, err);
+	if (new == NULL)
+		return -1;
+	memcpy(new->data, old.data, (size_t)old.bytes);
+	new->elem = old.elem;
+	new->n = old.n;
+	/* from the end to the place of the old one; the array may have moved */
+	e = find(w, str_of(from));
+	*e = *new;
+	w->n_entries--;
+	free(old.data);
+	return 0;
+}
+
+size_t
+writer_n_keys(const struct pico_writer *w)
+{
+	return w->n_entries;
+}
+
+uint64_t
+writer_alignment(const struct pico_writer *w)
+{
+	return w->alignment;
+}
+
+struct pico_kv
+writer_key(const struct pico_writer *w, size_t i)
+{
+	const struct entry *e = &w->entry[i];
+
+	return (struct pico_kv){ .key = e->key, .type = e->type,
+	    .elem = e->elem, .n = e->n, .data = e->data, .bytes = e->bytes,
+	    .wide = 8 };
+}
+
 /* ---- the tensor table -------------------------------------------------- */
 
 int
@@ -487,20 +546,25 @@ flush(struct pico_writer *w, struct pico_err *err)
 	return write_all(w->file.fd, w->file.name, w->buf, n, err);
 }
 
-/* p NULL: zeros. */
+/* p NULL: zeros. n = 0: nothing. */
 static int
 put(struct pico_writer *w, const void *p, uint64_t n, struct pico_err *err)
 {
 	const uint8_t *from = p;
 	size_t k;
 
+	if (n > 0 && w->image != NULL) {
+		memcpy(w->image + w->n_image, p, (size_t)n);
+		w->n_image += n;
+		return 0;
+	}
 	while (n > 0) {
-		if (w->waiting == sizeof w->buf && flush(w, err) < 0)
+		if (w->waiting == BUF_SIZE && flush(w, err) < 0)
 			return -1;
-		if (w->waiting == 0 && from != NULL && n >= sizeof w->buf)
+		if (w->waiting == 0 && from != NULL && n >= BUF_SIZE)
 			return write_all(w->file.fd, w->file.name, from,
 			    (size_t)n, err);
-		k = (size_t)MIN(n, sizeof w->buf - w->waiting);
+		k = (size_t)MIN(n, BUF_SIZE - w->waiting);
 		if (from != NULL) {
 			memcpy(w->buf + w->waiting, from, k);
 			from += k;
@@ -575,6 +639,27 @@ put_header(struct pico_writer *w, uint64_t unpadded, struct pico_err *err)
 }
 
 int
+writer_image(struct pico_writer *w, uint8_t **image, uint64_t *n,
+    struct pico_err *err)
+{
+	uint64_t header, total;
+	size_t i;
+
+	if (layout(w, &header, &total, err) < 0)
+		return -1;
+	w->image = mem_new(header, 1, "keys", err);
+	if (w->image == NULL)
+		return -1;
+	w->n_image = 24;
+	for (i = 0; i < w->n_entries; i++)
+		(void)put_entry(w, &w->entry[i], err);
+	*image = w->image;
+	*n = w->n_image;
+	w->image = NULL;
+	return 0;
+}
+
+int
 pico_writer_begin(struct pico_writer *w, const char *path,
     struct pico_err *err)
 {
@@ -584,7 +669,8 @@ pico_writer_begin(struct pico_writer *w, const char *path,
 	    new_file_open(&w->file, path, "", err) < 0)
 		return -1;
 	w->begun = true;
-	return put_header(w, header, err);
+	w->buf = mem_new(BUF_SIZE, 1, "buffer of a file", err);
+	return w->buf == NULL ? -1 : put_header(w, header, err);
 }
 
 int
@@ -637,7 +723,11 @@ pico_writer_sync(struct pico_writer *w, struct pico_err *err)
 	if (!w->begun || w->next < w->n_records)
 		return fail(err, "%s: the data of tensor %zu of %zu is not "
 		    "complete", w->file.name, w->next + 1, w->n_records);
-	return flush(w, err) < 0 ? -1 : new_file_sync(&w->file, err);
+	if (flush(w, err) < 0)
+		return -1;
+	free(w->buf);
+	w->buf = NULL;
+	return new_file_sync(&w->file, err);
 }
 
 int
