@@ -175,6 +175,7 @@ agree() {
 	    's/"vocab_size"/"vocab_size": 1, "vocab_size"/|vocab_size.*twice' \
 	    's/"model_type"/"quantization_config": {}, "model_type"/|quantization_config' \
 	    's/"model_type"/"rope_scaling": {"type": "linear"}, "model_type"/|no factor' \
+	    's/"model_type"/"rope_scaling": {"type": "yarn", "factor": 2, "original_max_position_embeddings": 9, "beta_fast": 8}, "model_type"/|beta_fast.*only 32' \
 	    's/"model_type"/"rope_scaling": 5, "model_type"/|rope_scaling' \
 	    's/"rms_norm_eps"/"no_eps"/|no rms_norm_eps' \
 	    's/"vocab_size": *[0-9]*/"vocab_size": 270/|vocab_size'; do

@@ -377,6 +377,34 @@ scale_llama3(struct pico_convert *c, uint32_t n, struct pico_err *err)
 	return 0;
 }
 
+/* What YaRN (arXiv 2309.00071) has besides: only the usual values, for which
+   there are no keys that all programs read. */
+static int
+check_yarn(struct pico_convert *c, double factor, struct pico_err *err)
+{
+	const struct {
+		const char *name;
+		double usual;
+	} more[] = {
+		{ "beta_fast", 32 }, { "beta_slow", 1 },
+		{ "attention_factor", factor > 1 ? 0.1 * m_log(factor) + 1 :
+		    1 },
+	};
+	double v;
+	size_t i;
+
+	for (i = 0; i < COUNT(more); i++) {
+		v = more[i].usual;
+		if (rope_real(c, more[i].name, &v, err) < 0)
+			return -1;
+		if (fabs(v - more[i].usual) > 1e-4)
+			return fail(err, FILE_NAME ": %s of the rope scaling is "
+			    "%g, only %g can be converted", more[i].name, v,
+			    more[i].usual);
+	}
+	return 0;
+}
+
 static int
 scale_linear(struct pico_convert *c, const char *type, struct pico_err *err)
 {
@@ -388,7 +416,7 @@ scale_linear(struct pico_convert *c, const char *type, struct pico_err *err)
 		return -1;
 	if (strcmp(type, "yarn") != 0)
 		return 0;
-	return rope_must(c, "original_max_position_embeddings", &v, err) < 0 ?
+	return check_yarn(c, v, err) < 0 || rope_must(c, "original_max_position_embeddings", &v, err) < 0 ?
 	    -1 : meta_whole(&c->meta, "@.rope.scaling.original_context_length",
 	    v <= UINT32_MAX ? (uint64_t)v : UINT64_MAX, err);
 }
