@@ -295,9 +295,10 @@ int
 json_read_limited(struct json *j, const char *text, size_t n,
     struct json_limits limits, struct pico_err *err)
 {
-	struct reader r = { j, text, n, 0, limits, err };
+	struct reader r;
 
 	*j = (struct json){0};
+	r = (struct reader){ j, text, n, 0, limits, err };
 	if (n >= UINT32_MAX)
 		return fail(err, "JSON of %zu bytes is too long", n);
 	j->strings = mem_new(n + 1, 1, "JSON", err);

@@ -416,8 +416,9 @@ scale_linear(struct pico_convert *c, const char *type, struct pico_err *err)
 		return -1;
 	if (strcmp(type, "yarn") != 0)
 		return 0;
-	return check_yarn(c, v, err) < 0 || rope_must(c, "original_max_position_embeddings", &v, err) < 0 ?
-	    -1 : meta_whole(&c->meta, "@.rope.scaling.original_context_length",
+	return check_yarn(c, v, err) < 0 || rope_must(c,
+	    "original_max_position_embeddings", &v, err) < 0 ? -1 :
+	    meta_whole(&c->meta, "@.rope.scaling.original_context_length",
 	    v <= UINT32_MAX ? (uint64_t)v : UINT64_MAX, err);
 }
 

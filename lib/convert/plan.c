@@ -273,35 +273,17 @@ plan_bytes(const struct out_tensor *t)
 	return t->width * t->rows / type->block * type->bytes;
 }
 
-/* One tensor of a row of the table: its weight, or its bias if `suffix` says
-   so. Returns 1; 0 if it is not there and need not be. */
+/* The sources of a tensor, `count` of them, each with that shape. *stored gets
+   the type that holds them all. Returns 1; 0 if there are none, and need not be. */
 static int
-place_tensor(struct place *p, bool must, struct pico_err *err)
+find_sources(struct place *p, struct out_tensor *o, const char *shape,
+    uint32_t count, bool must, uint32_t *stored, struct pico_err *err)
 {
-	const struct name_row *row = p->row;
 	struct pico_convert *c = p->c;
-	bool stacked = strchr(row->from, '#') != NULL, bias;
-	uint64_t dims[ST_DIMS], elements = 1;
-	const char *shape = row->shape, *to_suffix;
 	struct st_tensor *t;
-	struct out_tensor *o;
-	char name[200], one[3] = "";
-	uint32_t count = 1, i, n, stored = 0;
+	char name[200];
+	uint32_t i;
 
-	bias = strcmp(p->suffix, ".bias") == 0;
-	if (bias) {
-		/* of the last dimension of what is transposed, else the first */
-		one[0] = shape[row->flags & TRANSPOSED ? 1 : 0];
-		shape = one;
-	}
-	n = (uint32_t)strlen(shape);
-	for (i = 0; i < n; i++)
-		dims[i] = SIZE(&c->sizes, shape[i]);
-	if (stacked)
-		count = SIZE(&c->sizes, *shape++);
-	o = add(c, err);
-	if (o == NULL)
-		return -1;
 	o->src = c->plan.n_src;
 	for (i = 0; i < count; i++) {
 		t = find_source(p, i, name, sizeof name);
@@ -314,32 +296,69 @@ place_tensor(struct place *p, bool must, struct pico_err *err)
 		    c->plan.n_src + 1, sizeof *c->plan.src, "tensor table",
 		    err) < 0)
 			return -1;
-		if (i > 0 && t->type != stored)
-			stored = TYPE_F32;	/* what holds all of them */
-		else
-			stored = t->type;
+		*stored = i == 0 || t->type == *stored ? t->type : TYPE_F32;
 		t->used = true;
 		c->plan.src[c->plan.n_src++] = t;
 		o->plus_one = (c->class->traits & NORM_PLUS_1) &&
 		    str_ends(t->name, "norm.weight");
 	}
-	to_suffix = bias ? ".bias" : row->flags & BARE ? "" : ".weight";
-	if (p->layered)
-		(void)snprintf(o->name, sizeof o->name, "blk.%" PRIu32 ".%s%s",
-		    p->layer, row->to, to_suffix);
-	else
-		(void)snprintf(o->name, sizeof o->name, "%s%s", row->to,
-		    to_suffix);
+	return 1;
+}
+
+/* The shape of a tensor as the folder would have it in one piece, its rows in
+   the order of the file. */
+static void
+shape_of(const struct place *p, const char *shape, bool bias, uint64_t *dims)
+{
+	const struct name_row *row = p->row;
+	size_t n = strlen(shape), i;
+	uint64_t x;
+
+	for (i = 0; i < n; i++)
+		dims[i] = SIZE(&p->c->sizes, shape[i]);
 	/* the dimension that is mapped: of experts each one's rows */
 	i = row->map == ROWS_GATE || row->map == ROWS_UP;
-	dims[i] = mapped_rows(&c->sizes, row->map, dims[i]);
+	dims[i] = mapped_rows(&p->c->sizes, row->map, dims[i]);
 	if ((row->flags & TRANSPOSED) && !bias) {
-		uint64_t x = dims[0];
-
+		x = dims[0];
 		dims[0] = dims[1];
 		dims[1] = x;
 	}
-	set_dims(o, dims, n, bias ? one : row->shape);
+}
+
+/* One tensor of a row of the table: its weight, or its bias if `suffix` says
+   so. Returns 1; 0 if it is not there and need not be. */
+static int
+place_tensor(struct place *p, bool must, struct pico_err *err)
+{
+	const struct name_row *row = p->row;
+	struct pico_convert *c = p->c;
+	bool bias = strcmp(p->suffix, ".bias") == 0;
+	bool stacked = strchr(row->from, '#') != NULL;
+	const char *shape = row->shape;
+	/* of a bias: the dimension that comes out */
+	char one[2] = { shape[row->flags & TRANSPOSED ? 1 : 0], '\0' };
+	uint32_t count = stacked ? SIZE(&c->sizes, *shape) : 1, stored = 0;
+	struct out_tensor *o = add(c, err);
+	uint64_t dims[ST_DIMS], elements;
+	int r;
+
+	if (o == NULL)
+		return -1;
+	if (bias)
+		shape = one;
+	r = find_sources(p, o, shape + stacked, count, must, &stored, err);
+	if (r <= 0)
+		return r;
+	if (p->layered)
+		(void)snprintf(o->name, sizeof o->name, "blk.%" PRIu32 ".",
+		    p->layer);
+	r = (int)strlen(o->name);
+	(void)snprintf(o->name + r, sizeof o->name - (size_t)r, "%s%s", row->to,
+	    bias ? ".bias" : row->flags & BARE ? "" : ".weight");
+	shape_of(p, shape, bias, dims);
+	set_dims(o, dims, (uint32_t)strlen(shape), shape);
+	elements = o->rows * o->width;
 	o->map = row->map;
 	o->flags = bias ? 0 : row->flags;
 	o->rows_each = stacked ? o->rows / count : UINT64_MAX;
@@ -349,8 +368,6 @@ place_tensor(struct place *p, bool must, struct pico_err *err)
 		o->width = 1;
 	}
 	o->type = type_of(c, o, stored);
-	for (i = 0; i < n; i++)
-		elements *= dims[i];
 	c->plan.elements += elements;
 	if (strstr(o->name, "_exps.") != NULL)
 		c->plan.expert_elements += elements;
