@@ -199,6 +199,9 @@ agree() {
 	sed -i 's/"normalizer": *null/"normalizer": {"type": "Lowercase"}/' \
 	    f/tokenizer.json
 	refused "Lowercase"
+	folder json-escapes
+	sed -i 's/"id": *275/"id": 274/' f/tokenizer.json
+	refused 'two added tokens have the id 274'
 }
 
 @test 'convert: files cut at any place are refused, never a crash' {

@@ -260,7 +260,8 @@ void meta_list(const struct meta *m, FILE *out);
 enum { ID_BOS, ID_EOS, ID_UNK, ID_SEP, ID_PAD, ID_CLS, ID_MASK, N_IDS };
 
 struct words {
-	const char *model;	/* value of tokenizer.ggml.model */
+	const char *model;	/* value of tokenizer.ggml.model; NULL while
+				   tokenizer.json is read */
 	const char *pre;
 	uint32_t n;
 	struct pico_str *text;	/* p NULL: none yet */

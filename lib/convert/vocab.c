@@ -115,6 +115,12 @@ added_tokens(struct pico_convert *c, bool by_look, struct pico_err *err)
 		    doc_bool(d, doc_get(d, i, "special"), &special) < 0)
 			return fail(err, "'%s': an added token without id and "
 			    "content", d->name);
+		/* in place of one of the vocabulary, but not of another */
+		if (c->words.model == NULL && id < c->words.n &&
+		    (c->words.type[id] == PICO_TOK_CONTROL ||
+		    c->words.type[id] == PICO_TOK_USER))
+			return fail(err, "'%s': two added tokens have the id %"
+			    PRIu64, d->name, id);
 		if (words_add(c, d->name, id, text, special, by_look, err) < 0)
 			return -1;
 	}
