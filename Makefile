@@ -109,6 +109,9 @@ VECTOR_OBJ = $(filter $(BUILD)/lib/kernel/avx% $(BUILD)/lib/kernel/neon%, \
 	$(LIB_OBJ))
 $(VECTOR_OBJ): DEFINES += $(VECTOR_CFLAGS)
 
+# Loops over numbers that compilers can make vectors of.
+$(BUILD)/lib/convert/rows.o: DEFINES = -O3
+
 # The place of the default model is built in, so a new one rebuilds it.
 $(BUILD)/cmd/cmd.o: DEFINES = -DPICO_DATADIR='"$(DATADIR)/pico"'
 $(BUILD)/cmd/cmd.o: $(BUILD)/places

@@ -242,6 +242,7 @@ on_bus_error(int sig, siginfo_t *info, void *context)
 	/* several threads may come to the same end */
 	while (atomic_flag_test_and_set(&told))
 		(void)pause();
+	pico_remove_unfinished();
 	write_waiting();
 	(void)!write(STDERR_FILENO, lost, strlen(lost));
 	_exit(PICO_ERROR);
@@ -259,6 +260,32 @@ cmd_will_map(const char *path)
 	    "use, or cannot be read from its disk\n", name, shown);
 	(void)sigemptyset(&sa.sa_mask);
 	(void)sigaction(SIGBUS, &sa, NULL);
+}
+
+/* Dies of the same signal. */
+static void
+on_end(int sig)
+{
+	pico_remove_unfinished();
+	(void)signal(sig, SIG_DFL);
+	(void)raise(sig);
+}
+
+void
+cmd_will_write(void)
+{
+	static const int ends[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE,
+	    SIGXCPU };
+	struct sigaction old, sa = { .sa_handler = on_end };
+	size_t i;
+
+	(void)sigemptyset(&sa.sa_mask);
+	for (i = 0; i < sizeof ends / sizeof ends[0]; i++)
+		/* as nohup(1) wants it */
+		if (sigaction(ends[i], NULL, &old) == 0 &&
+		    old.sa_handler != SIG_IGN)
+			(void)sigaction(ends[i], &sa, NULL);
+	(void)atexit(pico_remove_unfinished);
 }
 
 const char *

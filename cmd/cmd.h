@@ -69,6 +69,10 @@ const char *cmd_model(const char *opt);
    fails, that is told, with exit status 1, instead of death by a signal. */
 void cmd_will_map(const char *path);
 
+/* To be called before files are made: those that are not complete are removed
+   when a signal or an error ends the program. */
+void cmd_will_write(void);
+
 /* Opens an input operand ("-" is stdin); exits 1 if it cannot. *name is for
    messages. */
 int cmd_open(const char *operand, const char **name);

@@ -17,9 +17,12 @@ _pico() {
 		words=max
 	elif [[ $3 == --template ]]; then
 		words=$(pico-chat --template help 2>/dev/null)
+	elif [[ $1 == *pico-convert && $3 == --type ]]; then
+		words='auto keep f32 f16 bf16 q8_0 Q6_K Q5_K_M Q4_K_M Q4_0'
 	fi
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
 }
 
 complete -o default -F _pico pico-inspect pico-tokenize pico-detokenize \
-    pico-forward pico-sample pico-generate pico-score pico-chat
+    pico-forward pico-sample pico-generate pico-score pico-chat pico-quantize \
+    pico-edit pico-split pico-convert

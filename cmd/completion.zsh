@@ -1,4 +1,4 @@
-#compdef pico-inspect pico-tokenize pico-detokenize pico-forward pico-sample pico-generate pico-score pico-chat
+#compdef pico-inspect pico-tokenize pico-detokenize pico-forward pico-sample pico-generate pico-score pico-chat pico-quantize pico-edit pico-split pico-convert
 # SPDX-License-Identifier: MIT
 # zsh completion for the pico programs: options as their help tells them, else
 # file names.
@@ -17,7 +17,8 @@ for line in ${(f)"$($words[1] -h 2>/dev/null)"}; do
 		case $value in
 		'') specs+=("${name}[$text]") ;;
 		FILE) specs+=("${name}[$text]:file:_files") ;;
-		TYPE) specs+=("${name}[$text]:type:(f16 f32 q8_0)") ;;
+		TYPE) specs+=("${name}[$text]:type:(f16 f32 q8_0${${(M)words[1]:#*convert}:+ \
+		    bf16 keep auto Q6_K Q5_K_M Q4_K_M Q4_0})") ;;
 		LIST) specs+=("${name}[$text]:samplers:_values -s , sampler \
 		    logit-bias penalties dry top-n-sigma top-k typical top-p \
 		    min-p xtc temp mirostat") ;;

@@ -275,6 +275,207 @@ struct pico_str pico_kv_str_next(const struct pico_kv *kv, uint64_t *pos);
 /* The same for an array of arrays; they come as if they were values of keys. */
 struct pico_kv pico_kv_arr_next(const struct pico_kv *kv, uint64_t *pos);
 
+/* ---- writing GGUF files ------------------------------------------------ */
+
+/*
+ * A file to be: first its keys and its tensors in the order of the file, then
+ * begin, then the data of all tensors. It has version 3, gapless offsets in
+ * multiples of general.alignment, and depends on nothing else: the same calls
+ * give the same bytes. Until it is ended it has a temporary name in the directory
+ * of its own, and a file that was there before stays.
+ */
+struct pico_writer;
+struct pico_writer *pico_writer_new(struct pico_err *err);
+/* Removes a file that was begun and not ended. */
+void pico_writer_free(struct pico_writer *w);
+
+/* Keys; everything is copied. One that is there gets the new value in its
+   place. */
+int pico_writer_int(struct pico_writer *w, const char *key, uint32_t type,
+    int64_t v, struct pico_err *err);	/* integers and bool; checks the range */
+int pico_writer_real(struct pico_writer *w, const char *key, uint32_t type,
+    double v, struct pico_err *err);	/* F32 or F64 */
+int pico_writer_str(struct pico_writer *w, const char *key, struct pico_str v,
+    struct pico_err *err);
+/* n numbers or bools as a C array of uint8_t, ..., double has them. */
+int pico_writer_array(struct pico_writer *w, const char *key, uint32_t elem,
+    uint64_t n, const void *v, struct pico_err *err);
+int pico_writer_strs(struct pico_writer *w, const char *key, uint64_t n,
+    const struct pico_str *v, struct pico_err *err);
+/* A key of a file that was read. */
+int pico_writer_copy(struct pico_writer *w, const struct pico_kv *kv,
+    struct pico_err *err);
+/* All keys of the first file of a set, but for split.*. */
+int pico_writer_copy_all(struct pico_writer *w, const struct pico_gguf *g,
+    struct pico_err *err);
+/* False if there is no such key. */
+bool pico_writer_delete(struct pico_writer *w, const char *key);
+bool pico_writer_has(struct pico_writer *w, const char *key);
+/* It keeps its place. */
+int pico_writer_rename(struct pico_writer *w, const char *from, const char *to,
+    struct pico_err *err);
+/*
+ * A key by text: spec is "TYPE:VALUE" or "TYPE@FILE", where the value is in a file
+ * (less one newline at its end). TYPE is that of a scalar, or with [] behind it
+ * that of the elements of an array, whose value is JSON.
+ */
+int pico_writer_set(struct pico_writer *w, const char *key, const char *spec,
+    struct pico_err *err);
+/* From now on the open file g is as if it had the keys of w, which must outlive it
+   unchanged: to try what would become of it. */
+int pico_gguf_set_keys(struct pico_gguf *g, const struct pico_writer *w,
+    struct pico_err *err);
+/*
+ * Gives the file g (one alone, still as it was opened) the keys of w without
+ * making it anew: 1; or 0, and nothing was done, if that cannot be, because they
+ * have another length than its own or data would have to move.
+ */
+int pico_writer_patch(struct pico_writer *w, const struct pico_gguf *g,
+    struct pico_err *err);
+
+/* The next tensor; the name is copied. */
+int pico_writer_tensor(struct pico_writer *w, struct pico_str name,
+    uint32_t type, uint32_t n_dims, const uint64_t *dims,
+    struct pico_err *err);
+/* Bytes that the file will have. */
+int pico_writer_size(struct pico_writer *w, uint64_t *bytes,
+    struct pico_err *err);
+/* Makes the file and writes all that comes before the data. Keys and tensors
+   must not be added or changed any more. */
+int pico_writer_begin(struct pico_writer *w, const char *path,
+    struct pico_err *err);
+/* Data of the tensors, one after the other, in pieces of any size; what must be
+   between them comes by itself. */
+int pico_writer_data(struct pico_writer *w, const void *data, uint64_t n,
+    struct pico_err *err);
+/* The data of a tensor as they are. */
+int pico_writer_copy_data(struct pico_writer *w, const struct pico_tensor *t,
+    struct pico_err *err);
+/* Puts the complete file on the disk, still under its temporary name; for those
+   who have several files to end. */
+int pico_writer_sync(struct pico_writer *w, struct pico_err *err);
+/* The same, if it was not done, and gives it its name. */
+int pico_writer_end(struct pico_writer *w, struct pico_err *err);
+
+/* Removes all files of this process that were begun and have no name yet; to be
+   called before an early end, also from a signal handler. */
+void pico_remove_unfinished(void);
+
+/* ---- quantizing -------------------------------------------------------- */
+
+/* Whether numbers can be turned into that type. */
+bool pico_can_quantize(uint32_t type);
+
+/* Threads and work space; used by one thread of the caller at a time. */
+struct pico_quantizer;
+/* n_threads 0: as many as make sense. */
+struct pico_quantizer *pico_quantizer_new(uint32_t n_threads,
+    struct pico_err *err);
+void pico_quantizer_free(struct pico_quantizer *q);
+
+/* Rows, one after the other, that are to become another type. */
+struct pico_rows {
+	uint32_t from, to;	/* types; n is whole blocks of both */
+	const void *src;
+	size_t n, n_rows;	/* values of a row, rows */
+	const float *importance;	/* NULL, or n numbers >= 0: the mean
+					   square of what the values of a column
+					   are multiplied with */
+};
+/* What it did to them: sums of squares of the values and of the errors. */
+struct pico_quant_error {
+	uint64_t n;
+	double square, error;
+};
+/*
+ * Writes them to dst; the same bytes for any number of threads, on every machine.
+ * NaN, infinite values and those that the type cannot hold are refused. What is
+ * done is added to *sums, if that is not NULL.
+ */
+int pico_quantize(struct pico_quantizer *q, const struct pico_rows *r,
+    void *dst, struct pico_quant_error *sums, struct pico_err *err);
+/* The data of a tensor, in pieces, to a file; importance: dims[0] numbers for
+   each matrix of dims[1] rows, or NULL. */
+int pico_quantize_tensor(struct pico_quantizer *q, const struct pico_tensor *t,
+    uint32_t to, const float *importance, struct pico_writer *w,
+    struct pico_quant_error *sums, struct pico_err *err);
+
+/* A standard mix: a type for most matrices, others for some. */
+struct pico_mix {
+	const char *name;	/* "Q4_K_M" */
+	int64_t file_type;	/* value of general.file_type */
+	uint32_t type;		/* of most */
+	int kind;		/* private */
+};
+/* All of them, from 0; NULL after the last. By name, case ignored, or NULL. */
+const struct pico_mix *pico_mix(size_t i);
+const struct pico_mix *pico_mix_named(const char *name);
+/* What else decides. */
+struct pico_mix_model {
+	struct pico_str arch;
+	int64_t n_layer, n_head, n_head_kv, n_expert;
+	bool importance;	/* there is an importance matrix */
+};
+/* Whether a mix gives that tensor another type at all: matrices that are not
+   small. */
+bool pico_mix_takes(const struct pico_tensor *t);
+/*
+ * The types that n tensors get, in types[]; those that it does not take keep
+ * theirs. Where rows are not whole blocks of the type it is another, with more
+ * bits.
+ */
+int pico_mix_types(const struct pico_mix *m, const struct pico_mix_model *model,
+    const struct pico_tensor *t, size_t n, uint32_t *types,
+    struct pico_err *err);
+/* That other type, for rows of so many values; the same if they fit. */
+uint32_t pico_fit_type(uint32_t type, uint64_t row);
+
+/* Importance matrices: what the columns of matrices were multiplied with, from
+   files in GGUF or in the older form. */
+struct pico_imatrix;
+struct pico_imatrix *pico_imatrix_open(const char *path,
+    struct pico_err *err);
+void pico_imatrix_close(struct pico_imatrix *m);
+struct pico_imatrix_info {
+	size_t n_entries;
+	int64_t n_chunks;
+	struct pico_str dataset;	/* what it was made with; borrowed */
+};
+struct pico_imatrix_info pico_imatrix_info(const struct pico_imatrix *m);
+/* The importance of a tensor's columns, for pico_quantize_tensor(): 1; or 0 and
+   NULL, if there is none. Borrowed until the next call. Fails if it is for
+   another shape, or not finite. */
+int pico_imatrix_find(struct pico_imatrix *m, const struct pico_tensor *t,
+    const float **out, struct pico_err *err);
+
+/* ---- models of Hugging Face --------------------------------------------- */
+
+/*
+ * A folder with config.json, weights in safetensors and a tokenizer, on its way
+ * to a GGUF file. Opening reads and checks everything but the weights
+ * themselves.
+ */
+struct pico_convert;
+struct pico_convert_params {
+	const char *type;	/* name of a mix ("f16", "Q4_K_M"), "keep" (what
+				   they are in the folder) or "auto" (16 bits,
+				   of the kind that is in the folder) */
+	const char *pre;	/* the pre-tokenizer's name; NULL: recognised */
+	const char *name;	/* general.name; NULL: that of the folder */
+	uint32_t n_threads;	/* 0: as many as make sense */
+};
+struct pico_convert *pico_convert_open(const char *dir,
+    const struct pico_convert_params *p, struct pico_err *err);
+void pico_convert_close(struct pico_convert *c);
+/* Prints the keys (key, type, value) and the tensors (name, type, dimensions,
+   bytes) that would be written, a line each, with tabs between. */
+void pico_convert_list(const struct pico_convert *c, FILE *out);
+/* Bytes of tensors done, of so many. */
+typedef void pico_convert_progress(void *data, uint64_t done, uint64_t total);
+/* Writes the file, through a temporary name. progress may be NULL. */
+int pico_convert_write(struct pico_convert *c, const char *path,
+    pico_convert_progress *progress, void *data, struct pico_err *err);
+
 /* ---- token streams (pico-stream(5)) ------------------------------------ */
 
 /* Why a sequence ended; what a binary token stream writes. */

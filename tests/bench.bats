@@ -77,6 +77,9 @@ logits() {
 	run_split "$MKMODEL" --shape tiny --ff 500 -o "$BATS_TEST_TMPDIR/x"
 	expect_error 2 'rows of 500 are no whole blocks'
 	[ ! -e "$BATS_TEST_TMPDIR/x" ]
+	run_split "$MKMODEL" --folder --type Q4_0 -o "$BATS_TEST_TMPDIR/x"
+	expect_error 2 'a folder has F32, F16 or BF16'
+	[ ! -e "$BATS_TEST_TMPDIR/x" ]
 	run_split "$MKMODEL" --shape tiny -o /dev/full
 	expect_error 1 "'/dev/full'"
 }

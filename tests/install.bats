@@ -4,7 +4,7 @@
 
 load helper
 
-PROGS='detokenize forward generate inspect sample score tokenize'
+PROGS='convert detokenize forward generate inspect sample score tokenize'
 
 # make, whatever the make that runs the tests was told
 fresh_make() {

@@ -7,7 +7,8 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
-PROGS='chat detokenize forward generate inspect sample score tokenize'
+PROGS='chat convert detokenize edit forward generate inspect quantize sample
+    score split tokenize'
 
 @test 'mandoc has nothing to say' {
 	command -v mandoc >/dev/null || skip 'needs mandoc'
@@ -57,6 +58,7 @@ examples() {
 }
 
 @test 'each example runs, and says something' {
+	cp -r "$DATA/convert/llama-sharded" model
 	for page in "$ROOT"/man/*.[1-7]; do
 		examples "$page" >script
 		[ "${page##*/}" = libpico.3 ] || [ -s script ]

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "../cmd/cmd.h"
 #include "../lib/gguf/gguf.h"
@@ -37,6 +38,7 @@ static struct shape want;	/* 0: as the named shape has it */
 static const char *shape_name = "tinyllama", *type_name = "Q4_K_M", *path;
 static int64_t experts, used;
 static uint64_t seed;
+static bool folder;
 
 static const struct cmd about = {
 	"mkmodel", "[option ...] -o FILE",
@@ -70,6 +72,9 @@ static const struct pico_opt options[] = {
 	    "experts a block (none)", 1, 1024, NULL },
 	{ 0, "used", PICO_OPT_INT, &used, "N",
 	    "experts a token (2)", 1, 1024, NULL },
+	{ 0, "folder", PICO_OPT_FLAG, &folder, NULL,
+	    "a folder as Hugging Face has them, of F32, F16 or BF16", 0, 0,
+	    NULL },
 	{ 's', "seed", PICO_OPT_CALL, &seed, "SEED",
 	    "another model of the same shape (0)", 0, 0, cmd_seed },
 	CMD_OPTIONS
@@ -202,36 +207,54 @@ piece(int64_t k, char *buf, size_t size)
 }
 
 static void
-put_vocab(int64_t n)
+token(int64_t i, char *text, size_t size)
 {
 	static const char *const special[N_SPECIAL] = { "<unk>", "<s>",
 	    "</s>" };
-	char buf[64];
+
+	if (i < N_SPECIAL)
+		(void)snprintf(text, size, "%s", special[i]);
+	else if (i < N_SPECIAL + N_BYTES)
+		(void)snprintf(text, size, "<0x%02X>",
+		    (unsigned)(i - N_SPECIAL));
+	else
+		piece(i - N_SPECIAL - N_BYTES, text, size);
+}
+
+static float
+score_of(int64_t i)
+{
+	return i < N_SPECIAL + N_BYTES ? 0 : -(float)i;
+}
+
+static uint32_t
+token_type(int64_t i)
+{
+	return i == 0 ? PICO_TOK_UNKNOWN : i < N_SPECIAL ? PICO_TOK_CONTROL :
+	    i < N_SPECIAL + N_BYTES ? PICO_TOK_BYTE : PICO_TOK_NORMAL;
+}
+
+static void
+put_vocab(int64_t n)
+{
+	char text[64];
 	int64_t i;
 
 	key_str("tokenizer.ggml.model", "llama");
 	key_array("tokenizer.ggml.tokens", PICO_KV_STR, n);
 	for (i = 0; i < n; i++) {
-		if (i < N_SPECIAL)
-			(void)snprintf(buf, sizeof buf, "%s", special[i]);
-		else if (i < N_SPECIAL + N_BYTES)
-			(void)snprintf(buf, sizeof buf, "<0x%02X>",
-			    (unsigned)(i - N_SPECIAL));
-		else
-			piece(i - N_SPECIAL - N_BYTES, buf, sizeof buf);
-		put_str(buf);
+		token(i, text, sizeof text);
+		put_str(text);
 	}
 	key_array("tokenizer.ggml.scores", PICO_KV_F32, n);
 	for (i = 0; i < n; i++) {
-		float score = i < N_SPECIAL + N_BYTES ? 0 : -(float)i;
+		float score = score_of(i);
 
 		put(&score, sizeof score);
 	}
 	key_array("tokenizer.ggml.token_type", PICO_KV_I32, n);
 	for (i = 0; i < n; i++)
-		put_u32(i == 0 ? PICO_TOK_UNKNOWN :
-		    i < N_SPECIAL ? PICO_TOK_CONTROL :
-		    i < N_SPECIAL + N_BYTES ? PICO_TOK_BYTE : PICO_TOK_NORMAL);
+		put_u32(token_type(i));
 	key_u32("tokenizer.ggml.unknown_token_id", 0);
 	key_u32("tokenizer.ggml.bos_token_id", 1);
 	key_u32("tokenizer.ggml.eos_token_id", 2);
@@ -519,7 +542,7 @@ put_record(const struct tensor *t, uint64_t offset)
 /* Rows of n values are of such a size that products keep the size of what they
    are multiplied with; norms are near 1. */
 static void
-put_data(const struct tensor *t)
+put_data(const struct tensor *t, bool padded)
 {
 	const struct pico_type *type = pico_type(t->type);
 	uint64_t left = tensor_bytes(t) / type->bytes;
@@ -538,7 +561,8 @@ put_data(const struct tensor *t)
 			    norm ? 0.1f : sigma);
 		put(buf, n * type->bytes);
 	}
-	pad();
+	if (padded)
+		pad();
 }
 
 /* ---- the file ---- */
@@ -623,12 +647,199 @@ put_keys(void)
 	put_vocab(want.vocab);
 }
 
+/* ---- a folder of Hugging Face ---- */
+
+static void
+open_in_folder(const char *name)
+{
+	char full[4096];
+
+	(void)snprintf(full, sizeof full, "%s/%s", path, name);
+	out = fopen(full, "wb");
+	if (out == NULL)
+		cmd_fail("cannot write '%s'", full);
+	written = 0;
+}
+
+static void
+close_out(void)
+{
+	if (fclose(out) != 0)
+		cmd_fail("write error on '%s'", path);
+}
+
+/* The name that a tensor has there. */
+static const char *
+name_there(const char *name)
+{
+	static const char *const names[][2] = {
+		{ "token_embd.", "model.embed_tokens." },
+		{ "output_norm.", "model.norm." },
+		{ "output.", "lm_head." },
+		{ "attn_norm.", "input_layernorm." },
+		{ "attn_q.", "self_attn.q_proj." },
+		{ "attn_k.", "self_attn.k_proj." },
+		{ "attn_v.", "self_attn.v_proj." },
+		{ "attn_output.", "self_attn.o_proj." },
+		{ "ffn_norm.", "post_attention_layernorm." },
+		{ "ffn_gate.", "mlp.gate_proj." },
+		{ "ffn_up.", "mlp.up_proj." },
+		{ "ffn_down.", "mlp.down_proj." },
+	};
+	static char there[100];
+	const char *part = name;
+	int layer, n = 0;
+	size_t i;
+
+	there[0] = '\0';
+	if (sscanf(name, "blk.%d.%n", &layer, &n) == 1 && n > 0) {
+		part = name + n;
+		n = snprintf(there, sizeof there, "model.layers.%d.", layer);
+	}
+	for (i = 0; i < COUNT(names); i++)
+		if (strncmp(part, names[i][0], strlen(names[i][0])) == 0)
+			(void)snprintf(there + n, sizeof there - (size_t)n,
+			    "%s%s", names[i][1], part + strlen(names[i][0]));
+	return there;
+}
+
+static void
+put_config(void)
+{
+	open_in_folder("config.json");
+	(void)fprintf(out, "{\n\"architectures\": [\"%s\"],\n",
+	    strcmp(want.arch, "qwen2") == 0 ? "Qwen2ForCausalLM" :
+	    strcmp(want.arch, "gemma") == 0 ? "GemmaForCausalLM" :
+	    "LlamaForCausalLM");
+#define NUMBER(name, value) \
+	(void)fprintf(out, "\"%s\": %" PRId64 ",\n", name, value)
+	NUMBER("max_position_embeddings", want.ctx);
+	NUMBER("hidden_size", want.embd);
+	NUMBER("num_hidden_layers", want.layers);
+	NUMBER("intermediate_size", want.ff);
+	NUMBER("num_attention_heads", want.heads);
+	NUMBER("num_key_value_heads", want.kv_heads);
+	NUMBER("head_dim", want.head);
+	NUMBER("vocab_size", want.vocab);
+#undef NUMBER
+	(void)fprintf(out, "\"tie_word_embeddings\": %s,\n"
+	    "\"rms_norm_eps\": 1e-05,\n\"bos_token_id\": 1,\n"
+	    "\"eos_token_id\": 2\n}\n", want.tied ? "true" : "false");
+	close_out();
+}
+
+static void
+put_weights(void)
+{
+	uint64_t at = 0, length = 0;
+	const struct tensor *t;
+	size_t i;
+	int pass;
+
+	open_in_folder("model.safetensors");
+	/* the length of the header first: measured, then written */
+	for (pass = 0; pass < 2; pass++) {
+		char line[300];
+
+		if (pass == 1)
+			put_u64(length);
+		for (at = 0, i = 0; i < n_tensors; i++) {
+			t = &tensors[i];
+			(void)snprintf(line, sizeof line, "%c\"%s\":{\"dtype\":"
+			    "\"%s\",\"shape\":[%.0" PRId64 "%s%" PRId64 "],"
+			    "\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}%s",
+			    i == 0 ? '{' : ',', name_there(t->name),
+			    pico_type(t->type)->name, t->dims[1] > 1 ?
+			    t->dims[1] : 0, t->dims[1] > 1 ? "," : "",
+			    t->dims[0], at, at + tensor_bytes(t),
+			    i + 1 == n_tensors ? "}" : "");
+			at += tensor_bytes(t);
+			if (pass == 0)
+				length += strlen(line);
+			else
+				put(line, strlen(line));
+		}
+	}
+	for (i = 0; i < n_tensors; i++)
+		put_data(&tensors[i], false);
+	close_out();
+}
+
+/* A SentencePiece model: pieces, then what the trainer and the normalizer are. */
+static void
+put_pieces(void)
+{
+	static const char end[] = "\x12\2\x18\2" "\x1a\2\x18\1";
+	char text[64], head[4] = "\n", type[2] = "\x18";
+	float score;
+	int64_t i;
+
+	open_in_folder("tokenizer.model");
+	for (i = 0; i < want.vocab; i++) {
+		token(i, text, sizeof text);
+		score = score_of(i);
+		type[1] = (char)token_type(i);
+		head[1] = (char)(2 + strlen(text) + 5 + 2);
+		head[2] = '\n';
+		head[3] = (char)strlen(text);
+		put(head, 4);
+		put(text, strlen(text));
+		put("\x15", 1);
+		put(&score, 4);
+		put(type, 2);
+	}
+	put(end, sizeof end - 1);
+	close_out();
+}
+
+static void
+write_folder(void)
+{
+	size_t i;
+
+	if (pico_type(base)->block > 1 || mixed || experts > 0)
+		cmd_usage("a folder has F32, F16 or BF16, and no experts");
+	if (mkdir(path, 0777) < 0)
+		cmd_fail("cannot make the folder '%s'", path);
+	for (i = 0; i < n_tensors; i++)
+		tensors[i].type = base;
+	put_config();
+	put_weights();
+	put_pieces();
+}
+
+static void
+write_file(void)
+{
+	uint64_t offset = 0, bytes;
+	size_t i;
+
+	out = fopen(path, "wb");
+	if (out == NULL)
+		cmd_fail("cannot write '%s'", path);
+	put("GGUF", 4);
+	put_u32(3);
+	put_u64(n_tensors);
+	put_u64(0);		/* keys; told below */
+	put_keys();
+	for (i = 0; i < n_tensors; i++) {
+		put_record(&tensors[i], offset);
+		bytes = tensor_bytes(&tensors[i]);
+		offset += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	}
+	pad();
+	for (i = 0; i < n_tensors; i++)
+		put_data(&tensors[i], true);
+	if (fseek(out, 16, SEEK_SET) != 0)
+		cmd_fail("cannot seek in '%s'", path);
+	put_u64(n_kv);
+	close_out();
+}
+
 int
 main(int argc, char **argv)
 {
-	uint64_t offset = 0, bytes;
 	int64_t layer;
-	size_t i;
 
 	if (cmd_start(&about, options, argc, argv) < argc)
 		cmd_usage("the output file is told with -o");
@@ -648,27 +859,10 @@ main(int argc, char **argv)
 		add("output", matrix_type("output", 0), want.embd, want.vocab,
 		    1);
 
-	out = fopen(path, "wb");
-	if (out == NULL)
-		cmd_fail("cannot write '%s'", path);
-	put("GGUF", 4);
-	put_u32(3);
-	put_u64(n_tensors);
-	put_u64(0);		/* keys; told below */
-	put_keys();
-	for (i = 0; i < n_tensors; i++) {
-		put_record(&tensors[i], offset);
-		bytes = tensor_bytes(&tensors[i]);
-		offset += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-	}
-	pad();
-	for (i = 0; i < n_tensors; i++)
-		put_data(&tensors[i]);
-	if (fseek(out, 16, SEEK_SET) != 0)
-		cmd_fail("cannot seek in '%s'", path);
-	put_u64(n_kv);
-	if (fclose(out) != 0)
-		cmd_fail("write error on '%s'", path);
+	if (folder)
+		write_folder();
+	else
+		write_file();
 	free(tensors);
 	return cmd_finish(0);
 }

@@ -3,6 +3,7 @@
 #ifndef PICO_BASE_H
 #define PICO_BASE_H
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>	/* before the poison below */
@@ -151,7 +152,8 @@ int map_check(const struct map *m, const char *path, struct pico_err *err);
 enum map_advice {
 	READ_NORMAL,
 	READ_SINGLY,	/* here and there: a fault reads its page alone */
-	READ_SOON	/* begin to read them now */
+	READ_SOON,	/* begin to read them now */
+	READ_DONE	/* they need not be resident any more */
 };
 void map_advise(const void *p, uint64_t n, enum map_advice advice);
 
@@ -173,6 +175,28 @@ void file_forget(const struct file *f, uint64_t at, uint64_t n);
    may read at once. */
 const uint8_t *file_read(const struct file *f, uint64_t at, size_t n,
     uint8_t *buf, struct pico_err *err);
+
+/* Holds back the signals of this thread (newfile.c). */
+void signals_hold(sigset_t *old);
+void signals_release(const sigset_t *old);
+
+/* A file that appears under its name when it is complete (newfile.c). Calls of
+   one thread at a time; must not move while it is open. */
+struct new_file {
+	int fd;
+	char *temp, *target;	/* target NULL: not open */
+	struct new_file *next;
+	char name[240];		/* for messages: "'m.gguf'" */
+};
+/* `what`: put before the name in messages, "" or "KV file ". */
+int new_file_open(struct new_file *f, const char *path, const char *what,
+    struct pico_err *err);
+/* Puts it on the disk and closes it; it has no name yet. */
+int new_file_sync(struct new_file *f, struct pico_err *err);
+/* The same, unless it was done, and gives it its name. Close it then, too. */
+int new_file_end(struct new_file *f, struct pico_err *err);
+/* Removes it if it has no name yet. */
+void new_file_close(struct new_file *f);
 
 /* ---- machine (machine.c) ---- */
 

@@ -167,10 +167,18 @@ map_advise(const void *p, uint64_t n, enum map_advice advice)
 		[READ_NORMAL] = POSIX_MADV_NORMAL,
 		[READ_SINGLY] = POSIX_MADV_RANDOM,
 		[READ_SOON] = POSIX_MADV_WILLNEED,
+		[READ_DONE] = POSIX_MADV_DONTNEED,
 	};
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t at = (uintptr_t)p & ~(page - 1);
 
+#ifdef MADV_DONTNEED	/* the C library's own does nothing then */
+	if (advice == READ_DONE) {
+		(void)madvise((void *)at, (size_t)n + ((uintptr_t)p - at),
+		    MADV_DONTNEED);
+		return;
+	}
+#endif
 	(void)posix_madvise((void *)at, (size_t)n + ((uintptr_t)p - at),
 	    flag[advice]);
 }

@@ -8,6 +8,7 @@ struct reader {
 	struct json *j;
 	const char *p;
 	size_t n, pos;
+	struct json_limits limits;
 	struct pico_err *err;
 };
 
@@ -33,12 +34,19 @@ peek(const struct reader *r)
 	return r->pos < r->n ? (unsigned char)r->p[r->pos] : -1;
 }
 
+static void
+skip_blanks(struct reader *r)
+{
+	int c;
+
+	while ((c = peek(r)) == ' ' || c == '\t' || c == '\n' || c == '\r')
+		r->pos++;
+}
+
 static bool
 take(struct reader *r, char c)
 {
-	while (r->pos < r->n && strchr(" \t\n\r", r->p[r->pos]) != NULL &&
-	    r->p[r->pos] != '\0')
-		r->pos++;
+	skip_blanks(r);
 	if (peek(r) != c)
 		return false;
 	r->pos++;
@@ -220,7 +228,7 @@ read_tree(struct reader *r, char *to)
 {
 	struct json *j = r->j;
 	struct json_node v = {0}, *n;
-	uint32_t at = JSON_NONE, last = JSON_NONE;
+	uint32_t at = JSON_NONE, last = JSON_NONE, depth = 0;
 	bool close = false;
 
 	for (;;) {
@@ -233,9 +241,12 @@ read_tree(struct reader *r, char *to)
 			    string(r, &to, &v.key) < 0 ? -1 :
 			    !take(r, ':') ? bad(r, "':'") : 0) < 0)
 				return -1;
-			if (value(r, &to, &v) < 0 || mem_grow(&j->node,
-			    &j->cap, j->n + 1, sizeof *j->node, "JSON",
-			    r->err) < 0)
+			if (value(r, &to, &v) < 0)
+				return -1;
+			if (j->n >= r->limits.nodes)
+				return bad(r, "fewer values");
+			if (mem_grow(&j->node, &j->cap, j->n + 1,
+			    sizeof *j->node, "JSON", r->err) < 0)
 				return -1;
 			j->node[j->n] = v;
 			if (last != JSON_NONE)
@@ -246,6 +257,8 @@ read_tree(struct reader *r, char *to)
 			if (v.kind == JSON_OBJECT || v.kind == JSON_ARRAY) {
 				at = last;
 				last = JSON_NONE;
+				if (++depth > r->limits.depth)
+					return bad(r, "less nesting");
 				close = take(r, v.kind == JSON_OBJECT ? '}' :
 				    ']');
 				if (!close)
@@ -257,6 +270,7 @@ read_tree(struct reader *r, char *to)
 			n->text.n = (size_t)(r->p + r->pos - n->text.p);
 			last = at;
 			at = n->parent;
+			depth--;
 		}
 		if (at == JSON_NONE)
 			break;
@@ -266,16 +280,25 @@ read_tree(struct reader *r, char *to)
 			return bad(r, n->kind == JSON_OBJECT ? "',' or '}'" :
 			    "',' or ']'");
 	}
-	(void)take(r, '\0');
+	skip_blanks(r);
 	return r->pos < r->n ? bad(r, "the end") : 0;
 }
 
 int
 json_read(struct json *j, const char *text, size_t n, struct pico_err *err)
 {
-	struct reader r = { j, text, n, 0, err };
+	return json_read_limited(j, text, n, (struct json_limits){
+	    UINT32_MAX, UINT32_MAX - 1 }, err);
+}
+
+int
+json_read_limited(struct json *j, const char *text, size_t n,
+    struct json_limits limits, struct pico_err *err)
+{
+	struct reader r;
 
 	*j = (struct json){0};
+	r = (struct reader){ j, text, n, 0, limits, err };
 	if (n >= UINT32_MAX)
 		return fail(err, "JSON of %zu bytes is too long", n);
 	j->strings = mem_new(n + 1, 1, "JSON", err);
@@ -291,6 +314,7 @@ json_free(struct json *j)
 {
 	free(j->node);
 	free(j->strings);
+	free(j->slot);
 	*j = (struct json){0};
 }
 
@@ -305,4 +329,58 @@ json_get(const struct json *j, uint32_t object, const char *key)
 		if (pico_str_is(j->node[i].key, key))
 			found = i;
 	return found;
+}
+
+/* ---- keys ---- */
+
+/* The slot of a key: of the node that has it, or a free one. */
+static uint32_t *
+slot_of(const struct json *j, uint32_t object, struct pico_str key)
+{
+	uint64_t h = hash_bytes(HASH_START + object, key.p, key.n);
+	const struct json_node *n;
+	size_t i;
+
+	for (i = (size_t)(h ^ h >> 32); ; i++) {
+		i &= j->slot_mask;
+		if (j->slot[i] == JSON_NONE)
+			return &j->slot[i];
+		n = &j->node[j->slot[i]];
+		if (n->parent == object && pico_str_compare(n->key, key) == 0)
+			return &j->slot[i];
+	}
+}
+
+int
+json_index(struct json *j, struct pico_err *err)
+{
+	size_t size = 16, i;
+	struct json_node *n;
+	uint32_t *slot;
+
+	while (size < 2 * j->n)
+		size *= 2;
+	j->slot = mem_new(size, sizeof *j->slot, "JSON", err);
+	if (j->slot == NULL)
+		return -1;
+	memset(j->slot, 0xff, size * sizeof *j->slot);
+	j->slot_mask = size - 1;
+	for (i = 1; i < j->n; i++) {
+		n = &j->node[i];
+		if (j->node[n->parent].kind != JSON_OBJECT)
+			continue;
+		slot = slot_of(j, n->parent, n->key);
+		if (*slot != JSON_NONE)
+			return fail(err, "key '%s' is there twice",
+			    show_str(n->key));
+		*slot = (uint32_t)i;
+	}
+	return 0;
+}
+
+uint32_t
+json_find(const struct json *j, uint32_t object, struct pico_str key)
+{
+	return j->node[object].kind != JSON_OBJECT ? JSON_NONE :
+	    *slot_of(j, object, key);
 }

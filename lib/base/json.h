@@ -24,12 +24,24 @@ struct json {
 	struct json_node *node;
 	size_t n, cap;
 	char *strings;
+	uint32_t *slot;		/* of json_index() */
+	size_t slot_mask;
 };
 
 /* Strict (RFC 8259), with line and column in errors; `text` must stay. */
 int json_read(struct json *j, const char *text, size_t n,
     struct pico_err *err);
+/* The same; too many levels or values are a fault of the text. */
+struct json_limits {
+	uint32_t depth, nodes;
+};
+int json_read_limited(struct json *j, const char *text, size_t n,
+    struct json_limits limits, struct pico_err *err);
 void json_free(struct json *j);
+/* Fails if an object has the same key twice. After it json_find() tells the
+   value of a key, or JSON_NONE, however many there are. */
+int json_index(struct json *j, struct pico_err *err);
+uint32_t json_find(const struct json *j, uint32_t object, struct pico_str key);
 /* The value of a key, of several equal ones the last; JSON_NONE. */
 uint32_t json_get(const struct json *j, uint32_t object, const char *key);
 

@@ -15,8 +15,6 @@
 
 #include "gguf.h"
 
-#define KEY_MAX 65535
-#define NAME_MAX_BYTES 64
 #define STDIN_NAME "standard input"
 
 static const struct {
@@ -45,6 +43,7 @@ struct shard {
 	void *input;		/* bytes read from standard input, or NULL */
 	struct pico_gguf_info info;
 	size_t first_kv, first_tensor;	/* in the arrays of the set */
+	uint64_t keys_end;
 };
 
 struct pico_gguf {
@@ -201,6 +200,12 @@ const char *
 pico_kv_type_name(uint32_t type)
 {
 	return type < PICO_KV_N ? kv_types[type].name : NULL;
+}
+
+unsigned
+kv_type_size(uint32_t type)
+{
+	return kv_types[type].size;
 }
 
 static int
@@ -400,7 +405,7 @@ read_kv(struct reader *r, struct pico_gguf *g, uint64_t i, uint64_t n)
 
 	(void)snprintf(r->where, sizeof r->where, "key %" PRIu64 " of %" PRIu64
 	    " (kv_count): ", i + 1, n);
-	if (take_str(r, "key", 1, KEY_MAX, &kv.key) < 0)
+	if (take_str(r, "key", 1, GGUF_KEY_MAX, &kv.key) < 0)
 		return -1;
 	(void)snprintf(r->where, sizeof r->where, "key '%s' at offset %" PRIu64
 	    ": ", show_str(kv.key), start);
@@ -449,7 +454,7 @@ read_tensor(struct reader *r, struct pico_gguf *g, uint64_t i, uint64_t n)
 	(void)snprintf(r->where, sizeof r->where, "tensor %" PRIu64 " of %"
 	    PRIu64 " (tensor_count)%s: ", i + 1, n,
 	    i == 0 ? ", after the keys (kv_count)" : "");
-	if (take_str(r, "tensor name", 1, NAME_MAX_BYTES, &t.name) < 0)
+	if (take_str(r, "tensor name", 1, GGUF_NAME_MAX, &t.name) < 0)
 		return -1;
 	(void)snprintf(r->where, sizeof r->where, "tensor '%s': ",
 	    show_str(t.name));
@@ -499,7 +504,7 @@ read_alignment(struct reader *r, const struct pico_gguf *g,
 	const struct pico_kv *kv = find_in_shard(g, g->n_shards - 1,
 	    "general.alignment");
 
-	info->alignment = 32;
+	info->alignment = GGUF_ALIGNMENT;
 	if (kv == NULL)
 		return 0;
 	if (kv->type != PICO_KV_U32)
@@ -603,7 +608,7 @@ parse(struct pico_gguf *g, bool header, bool *cut, struct pico_err *err)
 	int rc = -1;
 
 	*info = (struct pico_gguf_info){ .path = s->path,
-	    .file_size = s->map.n, .alignment = 32,
+	    .file_size = s->map.n, .alignment = GGUF_ALIGNMENT,
 	    .identity = s->map.identity };
 	if (read_header(&r, info) < 0 ||
 	    check_count(&r, "kv_count", info->n_kv) < 0)
@@ -612,6 +617,7 @@ parse(struct pico_gguf *g, bool header, bool *cut, struct pico_err *err)
 		if (read_kv(&r, g, i, info->n_kv) < 0)
 			goto out;
 	r.where[0] = '\0';
+	s->keys_end = r.pos;
 	if (read_alignment(&r, g, info) < 0 ||
 	    check_count(&r, "tensor_count", info->n_tensors) < 0)
 		goto out;
@@ -838,6 +844,36 @@ make_index(struct pico_gguf *g, struct pico_err *err)
 			    a->shard != b->shard ? " in the split model" : "");
 	}
 	return 0;
+}
+
+const uint8_t *
+gguf_bytes(const struct pico_gguf *g)
+{
+	return g->shard[0].map.p;
+}
+
+uint64_t
+gguf_keys_end(const struct pico_gguf *g)
+{
+	return g->shard[0].keys_end;
+}
+
+int
+pico_gguf_set_keys(struct pico_gguf *g, const struct pico_writer *w,
+    struct pico_err *err)
+{
+	size_t n = writer_n_keys(w), i;
+
+	if (mem_grow(&g->kv, &g->cap_kv, n, sizeof *g->kv, "keys", err) < 0)
+		return -1;
+	for (i = 0; i < n; i++)
+		g->kv[i] = writer_key(w, i);
+	g->n_kv = n;
+	free(g->by_key);
+	free(g->by_name);
+	g->by_key = NULL;
+	g->by_name = NULL;
+	return make_index(g, err);
 }
 
 int

@@ -18,8 +18,31 @@ enum {
 	TYPE_NVFP4 = 40, TYPE_Q1_0 = 41, TYPE_Q2_0 = 42
 };
 
+#define GGUF_ALIGNMENT 32	/* unless the file says otherwise */
+#define GGUF_KEY_MAX 65535	/* bytes of a key */
+#define GGUF_NAME_MAX 64	/* of a tensor's name */
+
+/* Bytes of a value; 0 for strings and arrays. type < PICO_KV_N. */
+unsigned kv_type_size(uint32_t type);
+
 /* The name of a type id that was once in use and was removed from the format,
    else NULL. */
 const char *type_removed(uint32_t id);
+
+/* The mapped bytes of the first file, and where its keys end, as they were when it
+   was opened. */
+const uint8_t *gguf_bytes(const struct pico_gguf *g);
+uint64_t gguf_keys_end(const struct pico_gguf *g);
+
+/* The keys of a file to be, as those of one that was read: borrowed until the
+   writer changes. */
+size_t writer_n_keys(const struct pico_writer *w);
+struct pico_kv writer_key(const struct pico_writer *w, size_t i);
+/* As of the last call that needed it. */
+uint64_t writer_alignment(const struct pico_writer *w);
+/* They as they would be in the file, with room for the 24 bytes before them: *n
+   bytes that the caller frees. */
+int writer_image(struct pico_writer *w, uint8_t **image, uint64_t *n,
+    struct pico_err *err);
 
 #endif

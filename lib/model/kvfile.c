@@ -4,11 +4,9 @@
  * then for each layer its state, or for each kv head the keys and the values of
  * the positions in use, then a checksum of all before it.
  */
-#define _XOPEN_SOURCE 700	/* realpath */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,83 +291,19 @@ out:
 	return r;
 }
 
-/* The directory of a path; false if its name is too long. */
-static bool
-dir_of(const char *path, char *dir, size_t size)
-{
-	const char *slash = strrchr(path, '/');
-	int n;
-
-	if (slash == NULL)
-		n = snprintf(dir, size, ".");
-	else if (slash == path)
-		n = snprintf(dir, size, "/");
-	else
-		n = snprintf(dir, size, "%.*s", (int)(slash - path), path);
-	return n >= 0 && (size_t)n < size;
-}
-
-/* Opens a temporary file beside `path`; its name goes into temp. */
-static int
-open_temp(const char *path, char *temp, size_t size, struct pico_err *err)
-{
-	int fd, len = snprintf(temp, size, "%s.XXXXXX", path);
-
-	if (len < 0 || (size_t)len >= size)
-		return fail(err, "KV file '%s': name too long", path);
-	fd = mkstemp(temp);
-	if (fd < 0)
-		return fail_errno(err, "cannot write KV file '%s'", path);
-	return fd;
-}
-
-/* Holds back signals, which might leave the temporary file behind. */
-static void
-hold_signals(sigset_t *old)
-{
-	sigset_t all;
-
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, old);
-}
-
 int
 pico_kv_can_save(const char *path, struct pico_err *err)
 {
-	char temp[4096];
-	sigset_t old;
-	int fd;
+	struct new_file f;
 
-	hold_signals(&old);
-	fd = open_temp(path, temp, sizeof temp, err);
-	if (fd >= 0) {
-		(void)close(fd);
-		(void)unlink(temp);
-	}
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return fd < 0 ? -1 : 0;
+	if (new_file_open(&f, path, "KV file ", err) < 0)
+		return -1;
+	new_file_close(&f);
+	return 0;
 }
 
-/* Makes the new name last through a crash of the machine, where possible. */
-static void
-sync_dir(const char *path)
-{
-	char dir[4096];
-	int fd;
-
-	if (!dir_of(path, dir, sizeof dir))
-		return;
-	fd = open(dir, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		(void)fsync(fd);
-		(void)close(fd);
-	}
-}
-
-/* `path` is what the user calls it, `target` what is to be replaced. */
 static int
-save(struct pico_ctx *c, uint32_t seq, const char *path, const char *target,
-    struct pico_err *err)
+save(struct pico_ctx *c, uint32_t seq, const char *path, struct pico_err *err)
 {
 	const struct kv *kv = &c->kv;
 	size_t n = kv->n[seq];
@@ -377,74 +311,39 @@ save(struct pico_ctx *c, uint32_t seq, const char *path, const char *target,
 		.model = c->model_hash, .identity = identity(c), .n_tokens = n,
 		.kv_type = (uint32_t)kv->type, .n_layer = kv->h->n_layer,
 	};
-	char temp[4096], name[300];
-	struct io io = { .name = name, .hash = HASH_START };
-	mode_t mask;
-	int r;
+	struct new_file f;
+	struct io io = { .name = f.name, .hash = HASH_START };
+	int r = -1;
 
 	/* it fit for n_ctx positions already */
 	(void)body_bytes(kv, n, &h.body);
 	memcpy(h.magic, magic, sizeof magic);
-	(void)snprintf(name, sizeof name, "KV file '%s'", path);
-	io.fd = open_temp(target, temp, sizeof temp, err);
-	if (io.fd < 0)
+	if (new_file_open(&f, path, "KV file ", err) < 0)
 		return -1;
-	mask = umask(0);
-	(void)umask(mask);
-	(void)fchmod(io.fd, 0666 & ~mask);	/* mkstemp gives 0600 */
-	if (write_piece(&io, &h, sizeof h, err) < 0 ||
-	    body(&io, kv, seq, n, err) < 0 ||
-	    write_all(io.fd, name, &io.hash, sizeof io.hash, err) < 0)
-		goto bad;
-	while ((r = fsync(io.fd)) < 0 && errno == EINTR)
-		;
-	if (r < 0) {
-		(void)fail_errno(err, "write error on %s", name);
-		goto bad;
-	}
-	/* interrupted, it is closed nevertheless, and all is on the disk */
-	if (close(io.fd) < 0 && errno != EINTR) {
-		io.fd = -1;
-		(void)fail_errno(err, "write error on %s", name);
-		goto bad;
-	}
-	io.fd = -1;
-	if (rename(temp, target) < 0) {
-		(void)fail_errno(err, "cannot write %s", name);
-		goto bad;
-	}
-	sync_dir(target);
-	return 0;
-bad:
-	if (io.fd >= 0)
-		(void)close(io.fd);
-	(void)unlink(temp);
-	return -1;
+	io.fd = f.fd;
+	if (write_piece(&io, &h, sizeof h, err) == 0 &&
+	    body(&io, kv, seq, n, err) == 0 &&
+	    write_all(io.fd, f.name, &io.hash, sizeof io.hash, err) == 0)
+		r = new_file_end(&f, err);
+	new_file_close(&f);
+	return r;
 }
 
 int
 pico_kv_save(struct pico_ctx *c, uint32_t seq, const char *path,
     struct pico_err *err)
 {
-	/* a link stays, and what it points to is replaced */
-	char *real = realpath(path, NULL);
 	sigset_t old;
 	int r;
 
-	if (real == NULL && errno != ENOENT)
-		return fail_errno(err, "cannot write KV file '%s'", path);
-	if (c->kv.pure[seq] < c->kv.n[seq]) {
-		free(real);
+	if (c->kv.pure[seq] < c->kv.n[seq])
 		return fail(err, "cannot save KV file '%s': something before "
 		    "token %" PRIu32 " was forgotten", path, c->kv.pure[seq]);
-	}
-	if (c->model_hash == 0 && hash_model(c, &c->model_hash, err) < 0) {
-		free(real);
+	if (c->model_hash == 0 && hash_model(c, &c->model_hash, err) < 0)
 		return -1;
-	}
-	hold_signals(&old);
-	r = save(c, seq, path, real != NULL ? real : path, err);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	free(real);
+	/* they might leave the temporary file behind */
+	signals_hold(&old);
+	r = save(c, seq, path, err);
+	signals_release(&old);
 	return r;
 }

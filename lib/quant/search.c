@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* The searches for any machine. */
+#include "search.h"
+
+const struct search search_plain = SEARCH("scalar");
