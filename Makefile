@@ -74,7 +74,8 @@ BENCH = $(BUILD)/bench/mkmodel $(BUILD)/bench/limits
 UNIT = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
 
 # `force` is never made: what needs it is looked at every time
-.PHONY: force all units test bench demo lint lint-c install uninstall clean help \
+.PHONY: force all units test bench demo model-variants lint lint-c install \
+	uninstall clean help \
 	check-asan check-ubsan check-tsan check-msan check-valgrind \
 	check-posix check-musl check-arm64 check-armhf check-riscv64 check-x86-64 \
 	fuzz fuzzers schema-random dist
@@ -249,6 +250,19 @@ demo: all
 	    echo 'Once upon a time' | pico-tokenize | \
 	    pico-generate -e --temp 0 | pico-detokenize
 
+# The small model in fewer bytes, in build/variants, with their perplexities;
+# FROM: of another one, TEXT: on a text of that.
+FROM = examples/model/pico-tales.gguf
+TEXT =
+VARIANTS = Q6_K Q4_K_M Q4_0
+model-variants: all
+	@mkdir -p $(BUILD)/variants
+	@text='$(TEXT)'; [ -n "$$text" ] || { text=$(BUILD)/variants/text; \
+	    python3 examples/model/train/grammar.py --seed 2 --bytes 99000 \
+	    --stories --out "$$text"; } && \
+	PATH="$$PWD/$(BUILD)/bin:$$PATH" examples/variants '$(FROM)' "$$text" \
+	    $(BUILD)/variants $(VARIANTS)
+
 # ---- installation ----
 
 MAN = $(sort $(wildcard man/*.[1-7]))
@@ -304,9 +318,10 @@ clean:
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
-	@echo 'Also: units bench lint lint-c uninstall clean check-asan check-ubsan' \
-	    'check-tsan check-msan check-valgrind check-posix check-arm64 check-armhf' \
-	    'check-riscv64 check-x86-64 check-musl fuzz schema-random dist'
+	@echo 'Also: units bench model-variants lint lint-c uninstall clean' \
+	    'check-asan check-ubsan check-tsan check-msan check-valgrind check-posix' \
+	    'check-arm64 check-armhf check-riscv64 check-x86-64 check-musl fuzz' \
+	    'schema-random dist'
 
 -include $(wildcard $(BUILD)/lib/*/*.d $(BUILD)/cmd/*.d $(BUILD)/tests/*.d \
 	$(BUILD)/tests/*/*.d)

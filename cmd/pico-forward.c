@@ -13,10 +13,12 @@
 static struct model_opts model;
 static int64_t top, jobs = 1;
 static bool all, text, binary, nll, session;
+static const char *imatrix;
 
 static const struct cmd about = {
 	"pico-forward",
-	"[-abTqv] [-j N] [--top N | --nll] [-m FILE] [option ...] [file ...]",
+	"[-abTqv] [-j N] [--top N | --nll | --imatrix FILE] [-m FILE]\n"
+	"       [option ...] [file ...]",
 	"Computes logits: token stream in, logits stream out.",
 };
 
@@ -33,6 +35,8 @@ static const struct pico_opt options[] = {
 	    "a table of the N best tokens instead", 1, INT32_MAX, NULL },
 	{ 0, "nll", PICO_OPT_FLAG, &nll, NULL,
 	    "a table of each token's log-probability instead", 0, 0, NULL },
+	{ 0, "imatrix", PICO_OPT_TEXT, &imatrix, "FILE",
+	    "no output, but add to an importance matrix", 0, 0, NULL },
 	{ 0, "session", PICO_OPT_FLAG, &session, NULL,
 	    "every line continues the same sequence", 0, 0, NULL },
 	MODEL_OPTIONS(model),
@@ -69,7 +73,7 @@ struct forward {
 	bool have_last;
 	bool begun, full, over;		/* the session has tokens; has filled
 					   the context; its end is written */
-	uint64_t tokens, passes;
+	uint64_t tokens, passes, lines;
 	double seconds;
 };
 
@@ -135,6 +139,8 @@ put_token(struct forward *f, const struct prompt *p, size_t i,
 {
 	bool last = i + 1 == p->n;
 
+	if (imatrix != NULL)
+		return 0;
 	cmd_progress_output();
 	if (nll) {
 		if (i == 0 && f->have_last && print_nll(f, p->start, p->ids[0],
@@ -218,7 +224,8 @@ take_line(struct forward *f, const struct lines *l, struct pico_err *err)
 static int
 end_line(struct forward *f, const struct prompt *p, struct pico_err *err)
 {
-	if (top > 0 || nll)
+	f->lines++;
+	if (top > 0 || nll || imatrix != NULL)
 		return 0;
 	if (!session)
 		return pico_logits_end(&f->out, p->reason, err);
@@ -268,7 +275,7 @@ run_pass(struct forward *f, size_t n, struct pico_err *err)
 		if (put_token(f, p, at->i, logits, err) < 0)
 			return -1;
 		/* a fault before the first row leaves no header behind */
-		cmd_rows = &f->out;
+		cmd_rows = imatrix == NULL ? &f->out : NULL;
 	}
 	if (top > 0 || nll)
 		cmd_flush();
@@ -284,7 +291,7 @@ run_lines(struct forward *f, struct pico_err *err)
 {
 	struct pico_ctx *ctx = f->r.ctx;
 	size_t i, k, n = 0, chunk = pico_ctx_chunk(ctx);
-	bool every = all || nll;
+	bool every = all || nll || imatrix != NULL;
 	struct prompt *p;
 
 	f->written = 0;
@@ -370,7 +377,7 @@ int
 main(int argc, char **argv)
 {
 	int r, first = cmd_start(&about, options, argc, argv);
-	bool stream = top == 0 && !nll;
+	bool stream = top == 0 && !nll && imatrix == NULL;
 	struct pico_err err = {0};
 	struct forward f = {0};
 	const int32_t *eog;
@@ -379,6 +386,10 @@ main(int argc, char **argv)
 
 	if (top > 0 && nll)
 		cmd_usage("options --top and --nll exclude each other");
+	if (imatrix != NULL && (top > 0 || nll || all || text || binary ||
+	    model.kv_file != NULL))
+		cmd_usage("option --imatrix: not with -a, -b, -T, --kv, --nll "
+		    "or --top");
 	if (text && binary)
 		cmd_usage("options -T and -b exclude each other");
 	if (stream && !text && isatty(STDOUT_FILENO))
@@ -387,8 +398,13 @@ main(int argc, char **argv)
 	if (jobs > 1 && (session || model.kv_file != NULL))
 		cmd_usage("option -j: one sequence only with %s",
 		    session ? "--session" : "--kv");
+	model.writes = imatrix != NULL;
+	if (imatrix != NULL)
+		cmd_will_write();
 	running_open(&f.r, &model, (uint32_t)jobs);
 	running_load(&f.r);
+	if (imatrix != NULL && pico_ctx_collect(f.r.ctx, imatrix, &err) < 0)
+		cmd_die(&err);
 	allocate(&f);
 	eog = pico_vocab_eog(f.r.vocab, &n_eog);
 	if (stream && pico_logits_out_open(&f.out, STDOUT_FILENO, text,
@@ -403,6 +419,9 @@ main(int argc, char **argv)
 		r = -1;
 	/* a fault before the first row leaves not even a header behind */
 	if (r == 0 && stream && pico_logits_flush(&f.out, &err) < 0)
+		r = -1;
+	if (r == 0 && imatrix != NULL && pico_ctx_collected(f.r.ctx,
+	    first < argc ? argv[first] : "-", f.lines, &err) < 0)
 		r = -1;
 	if (r != 0)
 		cmd_die(&err);

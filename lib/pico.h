@@ -868,6 +868,16 @@ double pico_ctx_read_speed(struct pico_ctx *c);
 /* Name of the instruction set in use. */
 const char *pico_ctx_kernels(const struct pico_ctx *c);
 
+/*
+ * From now on keeps the squares of all that matrices are multiplied with, for an
+ * importance matrix in the file `path`. If that is there already, it is added to.
+ */
+int pico_ctx_collect(struct pico_ctx *c, const char *path,
+    struct pico_err *err);
+/* Writes it; `dataset` says what the tokens were, n_chunks how many sequences. */
+int pico_ctx_collected(struct pico_ctx *c, const char *dataset,
+    uint64_t n_chunks, struct pico_err *err);
+
 /* One column of a pass. */
 struct pico_col {
 	int32_t token;

@@ -10,7 +10,8 @@ setup() {
 
 @test 'scripts are clean shell' {
 	command -v shellcheck >/dev/null || skip 'needs shellcheck'
-	shellcheck "$X"/pipe "$X"/loop "$X"/batch "$X"/perplexity "$X"/chat
+	shellcheck "$X"/pipe "$X"/loop "$X"/batch "$X"/perplexity "$X"/chat \
+	    "$X"/variants
 }
 
 @test 'pipe: from anywhere, with options' {
@@ -237,4 +238,19 @@ spy() {
 	run ./embed /dev/null x
 	[ "$status" -eq 1 ]
 	[[ $output == "embed: "* ]]
+}
+
+@test 'variants: a table and the files, on a text of a few lines' {
+	printf '%s\n' 'Once upon a time there was a cat.' 'The cat sat.' \
+	    'A dog ran.' 'The end.' >text
+	"$X/variants" "$MODEL" text dir Q8_0 Q4_0+ >got
+	[ "$(wc -l <got)" -eq 5 ]
+	grep -qE '^\| Q4_K_M \| 1579360 \| [0-9.]+ \| [0-9.]+ \|$' got
+	grep -qE '^\| Q8_0 \| 2680928 \| [0-9.]+ \| [0-9.]+ \|$' got
+	grep -qE '^\| Q4_0\+ \| [0-9]+ \| [0-9.]+ \| [0-9.]+ \|$' got
+	diff got dir/table.md
+	pico-inspect --check dir/pico-tales-Q8_0.gguf
+	[ -f dir/imatrix.gguf ]
+	run "$X/variants" "$MODEL"
+	[ "$status" -eq 2 ]
 }

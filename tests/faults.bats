@@ -3,6 +3,8 @@
 load helper
 
 PROGRAMS='pico-inspect pico-tokenize pico-detokenize pico-forward pico-sample pico-generate pico-score'
+# of files
+MAKERS='pico-quantize pico-edit pico-split'
 MODEL_PROGRAMS='pico-tokenize pico-detokenize pico-forward pico-generate pico-score'
 
 setup() {
@@ -30,7 +32,7 @@ args() {
 
 @test "faults: -h is on stdout, and each option it names is taken" {
 	local program o arg
-	for program in $PROGRAMS; do
+	for program in $PROGRAMS $MAKERS; do
 		run_split $program -h
 		[ $status -eq 0 ]
 		[ -z "$stderr" ]

@@ -484,6 +484,7 @@ pico_ctx_free(struct pico_ctx *c)
 		return;
 	resident_free(c->res);
 	pool_free(c->pool);
+	collect_free(c->collect);
 	free(c->buffers);
 	if (c->kv.h != NULL)
 		kv_free(&c->kv);

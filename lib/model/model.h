@@ -544,6 +544,7 @@ struct pico_ctx {
 	struct kv kv;
 	struct resident *res;		/* NULL: all weights are mapped */
 	struct pico_err fault;		/* of reading weights, in a pass */
+	struct collect *collect;	/* what weights meet, or NULL */
 	uint32_t chunk;
 	double *freq[2];		/* n_rot / 2, for each struct rope */
 	double magnitude[2];
@@ -617,6 +618,10 @@ void multiply(struct pico_ctx *c, const float *x, size_t n_cols,
     const struct product *p, size_t n);
 void multiply_one(struct pico_ctx *c, const struct weight *w, const float *x,
     size_t n_cols, float *y);
+/* Keeps what p is multiplied with, where that is wanted (collect.c). */
+void collect_add(struct pico_ctx *c, const float *x, size_t n_cols,
+    size_t n_parts, const struct product *p);
+void collect_free(struct collect *k);
 
 /* ---- branches of a layer: n_cols rows `in` to as many `out`, which may be
    the same ---- */

@@ -168,6 +168,8 @@ multiply_parts(struct pico_ctx *c, const float *x, size_t n_cols,
 	for (i = 0; i < n; i++)
 		if (!resident_has(c->res, p[i].w))
 			multiply_pieces(c, &rows, &p[i]);
+	for (i = 0; c->collect != NULL && i < n; i++)
+		collect_add(c, x, n_cols, n_parts, &p[i]);
 }
 
 void

@@ -389,7 +389,7 @@ weigh(const float *x, const float *importance, size_t n, float *w)
 
 	for (i = 0; i < n; i += 8)
 		s += load(x + i) * load(x + i);
-	mean = 4 * sum(s) / (float)n;
+	mean = (importance != NULL ? 1.25f : 4) * sum(s) / (float)n;
 	for (i = 0; i < n; i += 8)
 		*(v8m *)(w + i) = all(mean) + load(x + i) * load(x + i);
 	for (i = 0; i < n; i++)

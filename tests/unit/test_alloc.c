@@ -232,6 +232,39 @@ streams(struct pico_err *err)
 	return r;
 }
 
+/* A file made from another one: keys, a quantized tensor, a changed key. */
+static int
+files(struct pico_err *err)
+{
+	static const char from[] = "tests/data/arch/llama-q8_0.gguf",
+	    to[] = "/tmp/test_alloc.gguf";
+	struct pico_quantizer *q = NULL;
+	struct pico_writer *w = NULL;
+	struct pico_gguf *g = NULL;
+	struct pico_quant_error sums = {0};
+	const struct pico_tensor *t;
+	int r = pico_gguf_open(&g, from, 0, err);
+
+	if (r == 0 && ((w = pico_writer_new(err)) == NULL ||
+	    (q = pico_quantizer_new(2, err)) == NULL))
+		r = -1;
+	t = r == 0 ? pico_gguf_find_tensor(g, "blk.0.attn_q.weight") : NULL;
+	if (r == 0 && (pico_writer_copy_all(w, g, err) < 0 ||
+	    pico_writer_set(w, "x", "str[]:[\"a\",\"b\"]", err) < 0 ||
+	    pico_writer_set(w, "y", "u8:1", err) < 0 ||
+	    pico_writer_rename(w, "x", "z", err) < 0 ||
+	    pico_writer_tensor(w, t->name, 2, t->n_dims, t->dims, err) < 0 ||
+	    pico_writer_begin(w, to, err) < 0 || pico_quantize_tensor(q, t, 2,
+	    NULL, w, &sums, err) < 0 || pico_writer_end(w, err) < 0 ||
+	    pico_gguf_set_keys(g, w, err) < 0))
+		r = -1;
+	pico_writer_free(w);
+	pico_quantizer_free(q);
+	pico_gguf_close(g);
+	(void)unlink(to);
+	return r;
+}
+
 /* All of it; -1 and a message if something fails. */
 static int
 everything(const char *path, bool weights, struct pico_err *err)
@@ -267,7 +300,8 @@ main(void)
 		{ "tests/data/arch/mixtral.gguf", true },
 		{ "tests/data/arch/rwkv6.gguf", true },
 		{ "chats", false },
-		{ "streams", false }
+		{ "streams", false },
+		{ "files", false }
 	};
 	const size_t n_models = sizeof models / sizeof *models;
 	size_t i;
@@ -284,7 +318,8 @@ main(void)
 			until = ++n;
 			r = strcmp(models[i].path, "chats") == 0 ?
 			    chat(&err) : strcmp(models[i].path, "streams") == 0
-			    ? streams(&err) : everything(models[i].path,
+			    ? streams(&err) : strcmp(models[i].path, "files")
+			    == 0 ? files(&err) : everything(models[i].path,
 			    models[i].weights, &err);
 			if (taken != before && leaks++ == 0)
 				printf("# call %ld: %ld are not freed: %s\n",

@@ -427,6 +427,56 @@ compare_mix(const struct shape *s, const char *mix_name)
 	return good;
 }
 
+/* Well-known models in Q4_K_M: how many tensors have which type. */
+static const struct {
+	struct shape shape;
+	size_t q4_k, q5_k, q6_k, q5_0, q8_0;
+} models[] = {
+	{ { "TinyLlama", "llama", 2048, 5632, 22, 32, 4, 0, true, false },
+	    135, 0, 21, 0, 0 },
+	{ { "Llama-3 8B", "llama", 4096, 14336, 32, 32, 8, 0, true, false },
+	    193, 0, 33, 0, 0 },
+	{ { "Gemma 2B", "gemma", 2048, 16384, 18, 8, 1, 0, false, false },
+	    108, 0, 19, 0, 0 },
+	/* rows of 896 are not whole blocks of 256 */
+	{ { "Qwen 0.5B", "qwen2", 896, 4864, 24, 14, 2, 0, false, false },
+	    12, 0, 12, 132, 13 },
+	{ { "Mixtral", "llama", 4096, 14336, 32, 32, 8, 8, true, false },
+	    113, 32, 17, 0, 64 },
+};
+
+static void
+check_models(void)
+{
+	const struct pico_mix *m = pico_mix_named("Q4_K_M");
+	uint32_t types[COUNT(tensors)];
+	size_t i, k, n[TYPE_Q2_0 + 1];
+
+	for (i = 0; i < COUNT(models); i++) {
+		const struct shape *s = &models[i].shape;
+		struct pico_mix_model model = {
+		    .arch = { s->arch, strlen(s->arch) }, .n_layer = s->layers,
+		    .n_head = s->heads, .n_head_kv = s->kv_heads,
+		    .n_expert = s->experts };
+
+		make_shape(s);
+		memset(n, 0, sizeof n);
+		(void)pico_mix_types(m, &model, tensors, n_tensors, types,
+		    &err);
+		for (k = 0; k < n_tensors; k++)
+			n[types[k]]++;
+		ok(n[TYPE_Q4_K] == models[i].q4_k &&
+		    n[TYPE_Q5_K] == models[i].q5_k &&
+		    n[TYPE_Q6_K] == models[i].q6_k &&
+		    n[TYPE_Q5_0] == models[i].q5_0 &&
+		    n[TYPE_Q8_0] == models[i].q8_0, s->name);
+		if (n_failed > 0)
+			printf("# Q4_K %zu Q5_K %zu Q6_K %zu Q5_0 %zu Q8_0 "
+			    "%zu\n", n[TYPE_Q4_K], n[TYPE_Q5_K],
+			    n[TYPE_Q6_K], n[TYPE_Q5_0], n[TYPE_Q8_0]);
+	}
+}
+
 static void
 check_mixes(void)
 {
@@ -476,6 +526,7 @@ main(void)
 	check_refusals();
 	check_errors();
 	check_kinds();
+	check_models();
 	check_mixes();
 	pico_quantizer_free(quantizer);
 	printf("1..%d\n", n_tests);
