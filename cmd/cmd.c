@@ -307,7 +307,7 @@ cmd_model(const char *opt)
 int
 cmd_open(const char *operand, const char **for_messages)
 {
-	struct stat st;
+	struct stat st = {0};
 	int fd;
 
 	if (strcmp(operand, "-") == 0) {
@@ -435,7 +435,7 @@ cmd_progress(const char *what, uint64_t done, uint64_t total)
 void
 cmd_progress_output(void)
 {
-	struct stat st;
+	struct stat st = {0};
 
 	if (progress_over)
 		return;

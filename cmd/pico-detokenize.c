@@ -240,7 +240,7 @@ main(int argc, char **argv)
 	int i = cmd_start(&cmd, options, argc, argv);
 	struct pico_err err = {0};
 	struct pico_gguf *g;
-	struct stat st;
+	struct stat st = {0};
 	double start = pico_seconds();
 
 	if (exact + null + json > 1)

@@ -109,7 +109,7 @@ check_valid_dir() {
 check_malformed_dir() {
 	local file level expect field n=0 limit=50000
 	# a sanitizer wants terabytes of addresses
-	! grep -q __asan_init "$BUILD_DIR/bin/pico-inspect" || limit=unlimited
+	! grep -q '__[am]san_init' "$BUILD_DIR/bin/pico-inspect" || limit=unlimited
 	while IFS="$(printf '\t')" read -r file level expect field _; do
 		[ "$level" = container ] && [ "$expect" = reject ] || continue
 		case $field in

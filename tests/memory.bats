@@ -332,7 +332,7 @@ faulty_disk() {
 # Makes a memory cgroup of $1 bytes, v1 or v2; $group is its directory. Needs
 # the right to.
 new_group() {
-	! grep -qE '__(a|t)san_init' "$BUILD_DIR/bin/pico-generate" ||
+	! grep -qE '__[amt]san_init' "$BUILD_DIR/bin/pico-generate" ||
 	    skip 'sanitizers need memory of their own'
 	if grep -qw memory /sys/fs/cgroup/cgroup.controllers 2>/dev/null; then
 		group=/sys/fs/cgroup/pico-test.$$ limit=memory.max

@@ -83,7 +83,7 @@ version(const struct stat *st)
 int
 map_open(struct map *m, const char *path, struct pico_err *err)
 {
-	struct stat st;
+	struct stat st = {0};
 	void *p = NULL;
 	int fd;
 
@@ -144,7 +144,7 @@ map_close(struct map *m)
 int
 map_check(const struct map *m, const char *path, struct pico_err *err)
 {
-	struct stat st;
+	struct stat st = {0};
 
 	if (!m->mapped)
 		return 0;
@@ -201,7 +201,7 @@ fadvise(int fd, uint64_t at, uint64_t n, int advice)
 int
 file_open(struct file *f, const char *path, uint64_t id, struct pico_err *err)
 {
-	struct stat st;
+	struct stat st = {0};
 	void *block;
 	int flags;
 

@@ -115,7 +115,7 @@ create(const char *path, struct pico_err *err)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666), old;
 	uint8_t head[sizeof magic];
-	struct stat st;
+	struct stat st = {0};
 
 	if (fd < 0)
 		return fail_errno(err, "cannot write '%s'", path);

@@ -237,7 +237,7 @@ pico_kv_load(struct pico_ctx *c, uint32_t seq, const char *path,
 {
 	struct kv *kv = &c->kv;
 	struct header h;
-	struct stat st;
+	struct stat st = {0};
 	uint64_t want, sum;
 	char name[300];
 	struct io io;

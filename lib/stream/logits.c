@@ -531,7 +531,7 @@ int
 pico_logits_out_open(struct pico_logits_out *out, int fd, bool text,
     uint32_t n_vocab, const int32_t *eog, size_t n_eog, struct pico_err *err)
 {
-	struct stat st;
+	struct stat st = {0};
 	size_t i;
 	int r;
 

@@ -282,7 +282,7 @@ static const char out_name[] = "standard output";
 void
 pico_tokens_out_init(struct pico_tokens_out *out, int fd, bool binary)
 {
-	struct stat st;
+	struct stat st = {0};
 
 	out->fd = fd;
 	out->binary = binary;

@@ -211,7 +211,7 @@ in_files(enum pico_kv_kind kv, const float *want)
 	struct pico_ctx *c = context(2, kv, 32);
 	struct pico_err err = {0};
 	uint8_t *b, *b2;
-	struct stat st;
+	struct stat st = {0};
 	size_t n, n2;
 
 	(void)unlink(path);
