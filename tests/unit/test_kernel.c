@@ -1158,7 +1158,7 @@ test_choice(void)
 int
 main(void)
 {
-	printf("1..48\n");
+	printf("1..49\n");
 	k = &kernels_scalar;
 	test_half();
 	test_functions();
