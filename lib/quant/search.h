@@ -359,7 +359,7 @@ widen(uint32_t type, const uint8_t *src, float *x, size_t n)
 		/* the exponent has another bias; subnormals come right, too */
 		f = (v8)((u & 0x7fff) << 13) * all(0x1p112f);
 		u = (i8)f | (((u & 0x7c00) == 0x7c00) & 0x7f800000) |
-		    (u & 0x8000) << 16;
+		    (u & 0x8000) * -0x10000;
 		*(v8m *)(x + i) = (v8)u;
 	}
 	for (; type == TYPE_BF16 && i + 8 <= n; i += 8) {
