@@ -52,11 +52,12 @@ add_change(const char *arg, void *action, struct pico_err *err)
 {
 	struct change c = { .action = *(enum action *)action,
 	    .key = strdup(arg) };
+	struct change *more = realloc(changes, (n_changes + 1) * sizeof c);
 	char *eq;
 
-	changes = realloc(changes, (n_changes + 1) * sizeof *changes);
-	if (changes == NULL || c.key == NULL)
+	if (more == NULL || c.key == NULL)
 		return pico_fail(err, PICO_ERROR, "no memory for options");
+	changes = more;
 	if (c.action != DELETE) {
 		eq = strchr(c.key, '=');
 		if (eq == NULL || eq == c.key || eq[1] == '\0')

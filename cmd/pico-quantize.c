@@ -60,7 +60,7 @@ static int
 add_rule(const char *arg, void *keep, struct pico_err *err)
 {
 	const char *eq = strrchr(arg, '=');
-	struct rule r = { .glob = arg, .n = strlen(arg) };
+	struct rule r = { .glob = arg, .n = strlen(arg) }, *more;
 
 	if (!*(int *)keep) {
 		if (eq == NULL || eq == arg)
@@ -72,9 +72,10 @@ add_rule(const char *arg, void *keep, struct pico_err *err)
 			return pico_fail(err, PICO_USAGE, "'%s' is no type "
 			    "that can be made", eq + 1);
 	}
-	rules = realloc(rules, (n_rules + 1) * sizeof *rules);
-	if (rules == NULL)
+	more = realloc(rules, (n_rules + 1) * sizeof r);
+	if (more == NULL)
 		return pico_fail(err, PICO_ERROR, "no memory for options");
+	rules = more;
 	rules[n_rules++] = r;
 	return 0;
 }

@@ -104,10 +104,15 @@ static void
 convert(const struct search *s, const struct pico_type *to, const float *x,
     const float *importance, size_t n, uint8_t *b)
 {
+	bool weighs = true;
 	float w[CHUNK];
 	size_t i;
 
 	switch (to->id) {
+	case TYPE_Q8_0: case TYPE_TQ1_0: case TYPE_TQ2_0: case TYPE_Q1_0:
+	case TYPE_Q2_0:
+		weighs = false;
+		break;
 	case TYPE_F32:
 		memcpy(b, x, n * sizeof *x);
 		return;
@@ -121,8 +126,9 @@ convert(const struct search *s, const struct pico_type *to, const float *x,
 		return;
 	}
 	for (i = 0; i < n; i += to->block, b += to->bytes) {
-		s->weigh(x + i, importance == NULL ? NULL : importance + i,
-		    to->block, w);
+		if (weighs)
+			s->weigh(x + i, importance == NULL ? NULL :
+			    importance + i, to->block, w);
 		block_fn[to->id](s, x + i, w, b);
 	}
 }

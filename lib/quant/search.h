@@ -47,6 +47,20 @@ pick(i8 mask, v8 yes, v8 no)
 #endif
 
 INLINE v8
+root(v8 x)
+{
+#ifdef ROOT
+	return ROOT(x);
+#else
+	int k;
+
+	for (k = 0; k < 8; k++)
+		x[k] = sqrtf(x[k]);
+	return x;
+#endif
+}
+
+INLINE v8
 clamp(v8 x, float lo, float hi)
 {
 	x = LARGER(x, all(lo));
@@ -345,7 +359,7 @@ widen(uint32_t type, const uint8_t *src, float *x, size_t n)
 		/* the exponent has another bias; subnormals come right, too */
 		f = (v8)((u & 0x7fff) << 13) * all(0x1p112f);
 		u = (i8)f | (((u & 0x7c00) == 0x7c00) & 0x7f800000) |
-		    (u & 0x8000) << 16;
+		    (u & 0x8000) * -0x10000;
 		*(v8m *)(x + i) = (v8)u;
 	}
 	for (; type == TYPE_BF16 && i + 8 <= n; i += 8) {
@@ -391,9 +405,8 @@ weigh(const float *x, const float *importance, size_t n, float *w)
 		s += load(x + i) * load(x + i);
 	mean = (importance != NULL ? 1.25f : 4) * sum(s) / (float)n;
 	for (i = 0; i < n; i += 8)
-		*(v8m *)(w + i) = all(mean) + load(x + i) * load(x + i);
-	for (i = 0; i < n; i++)
-		w[i] = sqrtf(w[i]) * (importance != NULL ? importance[i] : 1);
+		*(v8m *)(w + i) = root(all(mean) + load(x + i) * load(x + i)) *
+		    (importance != NULL ? load(importance + i) : all(1));
 }
 
 /* ---- the code book of IQ4 ---------------------------------------------- */

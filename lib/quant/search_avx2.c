@@ -14,6 +14,7 @@
 #endif
 #define LARGER(a, b) ((v8)_mm256_max_ps((__m256)(a), (__m256)(b)))
 #define SMALLER(a, b) ((v8)_mm256_min_ps((__m256)(a), (__m256)(b)))
+#define ROOT(a) ((v8)_mm256_sqrt_ps((__m256)(a)))
 #include "search.h"
 
 const struct search search_avx2 = SEARCH("avx2");
