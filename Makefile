@@ -113,6 +113,9 @@ $(VECTOR_OBJ): DEFINES += $(VECTOR_CFLAGS)
 # Loops over numbers that compilers can make vectors of.
 $(BUILD)/lib/convert/rows.o: DEFINES = -O3
 
+# Vectors are passed within one file only: how they are is no matter.
+$(filter $(BUILD)/lib/quant/search%,$(LIB_OBJ)): DEFINES = -Wno-psabi
+
 # The place of the default model is built in, so a new one rebuilds it.
 $(BUILD)/cmd/cmd.o: DEFINES = -DPICO_DATADIR='"$(DATADIR)/pico"'
 $(BUILD)/cmd/cmd.o: $(BUILD)/places

@@ -10,9 +10,6 @@
 
 #include "quant.h"
 
-/* they are passed within one file only */
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 typedef float v8 __attribute__((vector_size(32)));
 typedef int32_t i8 __attribute__((vector_size(32)));
 typedef uint16_t h8 __attribute__((vector_size(16)));
