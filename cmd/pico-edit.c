@@ -55,14 +55,19 @@ add_change(const char *arg, void *action, struct pico_err *err)
 	struct change *more = realloc(changes, (n_changes + 1) * sizeof c);
 	char *eq;
 
-	if (more == NULL || c.key == NULL)
+	if (more != NULL)
+		changes = more;
+	if (more == NULL || c.key == NULL) {
+		free(c.key);
 		return pico_fail(err, PICO_ERROR, "no memory for options");
-	changes = more;
+	}
 	if (c.action != DELETE) {
 		eq = strchr(c.key, '=');
-		if (eq == NULL || eq == c.key || eq[1] == '\0')
+		if (eq == NULL || eq == c.key || eq[1] == '\0') {
+			free(c.key);
 			return pico_fail(err, PICO_USAGE, "'%s' is not "
 			    "KEY=%s", arg, c.action == RENAME ? "NEW" : "VALUE");
+		}
 		*eq = '\0';
 		c.value = eq + 1;
 	}

@@ -238,7 +238,7 @@ uint64_t
 plan_row(const struct sizes *s, enum row_map map, uint64_t r)
 {
 	uint64_t head = SIZE(s, 'H'), half = head / 2;
-	uint64_t group = SIZE(s, 'M') > 0 ? SIZE(s, 'N') / SIZE(s, 'M') : 0;
+	uint64_t group = MAX(SIZE(s, 'N') / MAX(SIZE(s, 'M'), 1), 1);
 	uint64_t q = SIZE(s, 'Q'), k = SIZE(s, 'K'), h, i, x;
 
 	if (map == ROWS_SAME)

@@ -421,8 +421,7 @@ add_named(struct pico_convert *c, struct pico_str name, struct pico_str text,
 		    ch <= 'Z') || (ch >= '0' && ch <= '9') ? ch : '_';
 	}
 	key[n] = '\0';
-	w->template_name[w->n_templates++] = (struct pico_str){
-	    w->template_name != NULL ? name.p : NULL, name.n };
+	w->template_name[w->n_templates++] = name;
 	return meta_str(&c->meta, key, text, err);
 }
 

@@ -293,7 +293,8 @@ pico_quantize_tensor(struct pico_quantizer *q, const struct pico_tensor *t,
 {
 	const struct pico_type *from = pico_type(t->type);
 	const struct pico_type *type = pico_type(to);
-	uint64_t n_rows = t->dims[1] * t->dims[2] * t->dims[3], row, block;
+	uint64_t height = MAX(t->dims[1], 1), row, block;
+	uint64_t n_rows = height * t->dims[2] * t->dims[3];
 	size_t in = (size_t)(t->dims[0] / from->block * from->bytes), out;
 	struct pico_err why = {0};
 	struct pico_rows r = { .from = t->type, .to = to,
@@ -308,15 +309,15 @@ pico_quantize_tensor(struct pico_quantizer *q, const struct pico_tensor *t,
 		    type != NULL ? type->name : "?");
 	out = (size_t)(t->dims[0] / type->block * type->bytes);
 	/* a piece is of one matrix: each has an importance of its own */
-	block = MIN(MAX(PIECE * pool_n(q->pool) / MAX(in, out), 1), t->dims[1]);
+	block = MIN(MAX(PIECE * pool_n(q->pool) / MAX(in, out), 1), height);
 	if (mem_grow(&q->out, &q->cap_out, (size_t)block * out, 1,
 	    "rows of a tensor", err) < 0)
 		return -1;
 	for (row = 0; row < n_rows; row += r.n_rows) {
 		r.src = t->data + row * in;
-		r.n_rows = (size_t)MIN(block, t->dims[1] - row % t->dims[1]);
+		r.n_rows = (size_t)MIN(block, height - row % height);
 		r.importance = importance == NULL ? NULL : importance +
-		    row / t->dims[1] * t->dims[0];
+		    row / height * t->dims[0];
 		if (run(q, &r, row, q->out, sums, &why) < 0)
 			return fail(err, "tensor '%s': %s", show_str(t->name),
 			    why.msg);

@@ -380,11 +380,11 @@ largest(const float *x, size_t n)
 	for (i = 0; i + 8 <= n; i += 8) {
 		a = (v8)((i8)load(x + i) & 0x7fffffff);
 		m = LARGER(a, m);
-		bad += a - a;	/* 0, but of those */
+		bad += a * all(0);	/* NaN of those */
 	}
 	for (; i < n; i++) {
 		max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
-		bad[0] += x[i] - x[i];
+		bad[0] += x[i] * 0;
 	}
 	for (k = 0; k < 8; k++)
 		max = m[k] > max ? m[k] : max;
