@@ -194,6 +194,7 @@ main(int argc, char **argv)
 	if (n_changes == 0)
 		cmd_usage("nothing to do: no --set, --add, --rename or "
 		    "--delete");
+	cmd_need_file(path);
 	out = argc - first == 2 ? argv[first + 1] : path;
 	cmd_confine(true);
 	cmd_will_map(path);

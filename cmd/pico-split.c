@@ -240,6 +240,8 @@ main(int argc, char **argv)
 	if (argc - first != 2)
 		cmd_usage("wanted: the file and %s", merge ? "the one to make" :
 		    "what the names of the others begin with");
+	if (!dry_run)
+		cmd_need_file(argv[first]);
 	cmd_confine(!dry_run);
 	cmd_will_map(argv[first]);
 	if (!dry_run)

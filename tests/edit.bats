@@ -103,6 +103,11 @@ only() {
 	expect_error 2 'nothing to do'
 	run_split pico-edit --delete x
 	expect_error 2 'wanted: the file'
+	for o in '' out.gguf; do
+		# shellcheck disable=SC2086
+		run_split pico-edit --set general.name=str:x - $o <m.gguf
+		expect_error 2 'standard input gives only the header'
+	done
 	cmp m.gguf "$MODEL"
 	only m.gguf
 }

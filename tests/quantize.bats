@@ -167,6 +167,13 @@ at() {
 	expect_error 1 "cannot write 'no/such/place': No such file or directory"
 	run_split pico-quantize /dev/null out.gguf Q8_0
 	expect_error 1 "'/dev/null' is not a regular file"
+	for t in Q8_0 F16; do
+		run_split pico-quantize - out.gguf $t <a.gguf
+		expect_error 2 'standard input gives only the header'
+		[ ! -e out.gguf ]
+	done
+	[ "$(pico-quantize --dry-run - Q8_0 <a.gguf)" = \
+	    "$(pico-quantize --dry-run a.gguf Q8_0)" ]
 	run_split pico-quantize "$BATS_TEST_FILENAME" out.gguf Q8_0
 	expect_error 1 'is not a GGUF file'
 	echo old >old.gguf

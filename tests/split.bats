@@ -115,6 +115,8 @@ only() {
 	expect_error 2 'wanted: the file and the one to make'
 	run_split pico-split --merge "$MODEL" x
 	expect_error 1 'is not split'
+	run_split pico-split --tensors 2 - x <"$MODEL"
+	expect_error 2 'standard input gives only the header'
 	pico-split --tensors 30 "$MODEL" two
 	run_split pico-split --merge two-00002-of-00002.gguf x
 	expect_error 1 'is file 2 of 2 of a split model: open the first'
