@@ -185,11 +185,15 @@ split(const struct pico_gguf *g, const char *prefix)
 
 	plan(g);
 	for (i = 0; i < n_parts; i++) {
+		parts[i].path = cmd_alloc(size, 1);
+		(void)snprintf(parts[i].path, size, "%s-%05zu-of-%05zu.gguf",
+		    prefix, i + 1, n_parts);
+		if (!dry_run)
+			cmd_keep_apart(g, parts[i].path);
+	}
+	for (i = 0; i < n_parts; i++) {
 		struct part *p = &parts[i];
 
-		p->path = cmd_alloc(size, 1);
-		(void)snprintf(p->path, size, "%s-%05zu-of-%05zu.gguf", prefix,
-		    i + 1, n_parts);
 		p->w = start(g, i, n_parts);
 		add_tensors(p->w, g, p->first, p->end);
 		die_unless(pico_writer_size(p->w, &bytes, &err) == 0, &err);
@@ -220,6 +224,7 @@ make_one(const struct pico_gguf *g, const char *out)
 
 	die_unless(w != NULL && pico_writer_copy_all(w, g, &err) == 0, &err);
 	add_tensors(w, g, 0, pico_gguf_n_tensors(g));
+	cmd_keep_apart(g, out);
 	write_data(w, g, 0, pico_gguf_n_tensors(g), out);
 	die_unless(pico_gguf_check(g, &err) == 0 &&
 	    pico_writer_end(w, &err) == 0, &err);

@@ -120,6 +120,17 @@ only() {
 	pico-split --tensors 30 "$MODEL" two
 	run_split pico-split --merge two-00002-of-00002.gguf x
 	expect_error 1 'is file 2 of 2 of a split model: open the first'
+	# a set is not written over while it is read
+	mkdir keep
+	cp two-* keep
+	run_split pico-split --merge two-00001-of-00002.gguf \
+	    two-00002-of-00002.gguf
+	expect_error 2 "'two-00002-of-00002.gguf' is the input and the output"
+	run_split pico-split --tensors 25 two-00001-of-00002.gguf two
+	expect_error 2 "'two-00001-of-00002.gguf' is the input and the output"
+	cmp keep/two-00001-of-00002.gguf two-00001-of-00002.gguf
+	cmp keep/two-00002-of-00002.gguf two-00002-of-00002.gguf
+	rm -r keep
 	rm two-00002-of-00002.gguf
 	run_split pico-split --merge two-00001-of-00002.gguf x
 	expect_error 1 "cannot open 'two-00002-of-00002.gguf'"
