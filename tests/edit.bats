@@ -121,6 +121,11 @@ only() {
 		expect_error 1 '^pico-edit: the model could not be run any more \(--force does it\): '
 		only m.gguf
 	done
+	for o in --add=split.count=u16:2 --rename=general.name=split.no; do
+		run_split pico-edit "$o" m.gguf out.gguf
+		expect_error 1 "keys 'split\.\*' tell what files are one model"
+		only m.gguf
+	done
 	pico-edit --force --delete general.architecture m.gguf out.gguf
 	run_split pico-forward -m out.gguf </dev/null
 	[ "$status" -eq 1 ]
