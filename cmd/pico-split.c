@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* One model file in several, and back. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cmd.h"
 
@@ -181,6 +181,7 @@ split(const struct pico_gguf *g, const char *prefix)
 {
 	size_t size = strlen(prefix) + 40, i;
 	struct pico_err err = {0};
+	sigset_t all, old;
 	uint64_t bytes;
 
 	plan(g);
@@ -205,7 +206,9 @@ split(const struct pico_gguf *g, const char *prefix)
 	}
 	die_unless(pico_gguf_check(g, &err) == 0, &err);
 	/* the first is the one that is opened: it comes when all others are
-	   there */
+	   there; and no signal comes between */
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, &old);
 	for (i = n_parts; i-- > 0; ) {
 		if (!dry_run)
 			die_unless(pico_writer_end(parts[i].w, &err) == 0,
@@ -213,6 +216,7 @@ split(const struct pico_gguf *g, const char *prefix)
 		pico_writer_free(parts[i].w);
 		free(parts[i].path);
 	}
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	free(parts);
 }
 
@@ -253,7 +257,7 @@ main(int argc, char **argv)
 		cmd_will_write();
 	if (pico_gguf_open(&g, argv[first], 0, &err) < 0)
 		cmd_die(&err);
-	if (merge && pico_gguf_n_shards(g) == 1)
+	if (merge && pico_gguf_find(g, "split.count") == NULL)
 		cmd_fail("'%s' is not split", argv[first]);
 	if (merge)
 		make_one(g, argv[first + 1]);

@@ -23,10 +23,8 @@ only() {
 		first=$(printf 'part-00001-of-%05d.gguf' "$n")
 		[ "$(pico-inspect --alone -k split.count "$first")" -eq "$n" ]
 		[ "$(pico-inspect --alone -k split.tensors.count "$first")" -eq 38 ]
-		if [ "$n" -gt 1 ]; then
-			pico-split --merge "$first" whole.gguf
-			cmp whole.gguf "$MODEL"
-		fi
+		pico-split --merge "$first" whole.gguf
+		cmp whole.gguf "$MODEL"
 		pico-inspect --check "$first"
 	done
 }
