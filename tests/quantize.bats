@@ -163,6 +163,8 @@ at() {
 	cmp a.gguf f16.gguf
 	run_split pico-quantize a.gguf /dev/null Q8_0
 	expect_error 1 "'/dev/null' is not a regular file"
+	run_split pico-quantize a.gguf - Q8_0
+	expect_error 1 "cannot write '-': it is no stream; './-' is a file"
 	run_split pico-quantize a.gguf no/such/place Q8_0
 	expect_error 1 "cannot write 'no/such/place': No such file or directory"
 	run_split pico-quantize /dev/null out.gguf Q8_0

@@ -82,6 +82,9 @@ new_file_open(struct new_file *f, const char *path, const char *what,
 	*f = (struct new_file){ .fd = -1 };
 	(void)snprintf(f->name, sizeof f->name, "%s'%s%s'", what,
 	    n > 200 ? "..." : "", n > 200 ? path + n - 200 : path);
+	if (strcmp(path, "-") == 0)
+		return fail(err, "cannot write %s: it is no stream; './-' is "
+		    "a file", f->name);
 	f->target = target_of(path, f->name, err);
 	if (f->target == NULL)
 		return -1;
