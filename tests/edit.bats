@@ -42,6 +42,19 @@ only() {
 	only m.gguf
 }
 
+@test 'edit: a copy has the rights of what it takes the place of' {
+	chmod 600 m.gguf
+	pico-edit --set general.name=str:longer-than-it-was m.gguf
+	[ "$(stat -c %a m.gguf)" = 600 ]
+	ln -s m.gguf link
+	chmod 640 m.gguf
+	pico-edit --set general.name=str:longer-still-than-it-was link
+	[ "$(stat -c %a m.gguf)" = 640 ] && [ -L link ]
+	umask 027
+	pico-edit --set general.name=str:x m.gguf new.gguf
+	[ "$(stat -c %a new.gguf)" = 640 ]
+}
+
 @test 'edit: values of all types' {
 	printf 'line 1\nline 2\n' >text
 	echo '[1, -2, 3]' >list
