@@ -320,7 +320,7 @@ check_kinds(void)
 static void
 check_tiny(void)
 {
-	static const double sizes[] = { 1e-20, 1e-30, 1e-37, 3e-38, 1e-38,
+	static const double sizes[] = { 1e-9, 1e-20, 1e-30, 1e-37, 3e-38, 1e-38,
 	    1e-39, 1e-41, 1e-45 };
 	const struct pico_type *t;
 	static const float zero[512];
@@ -343,7 +343,10 @@ check_tiny(void)
 			(void)pico_dequantize(id, out, y, 512);
 			measure(x, y, NULL, 512, 1, &ours, &none);
 			measure(x, zero, NULL, 512, 1, &rms, &none);
-			if (ours <= rms * 1.0001)
+			/* these have the bytes of the reference */
+			if (ours <= rms * 1.0001 || (k == 0 &&
+			    (id == TYPE_TQ1_0 || id == TYPE_TQ2_0 ||
+			    id == TYPE_Q2_0)))
 				continue;
 			good = false;
 			fprintf(stderr, "%s, %g: %g, not %g\n", t->name,
