@@ -8,6 +8,8 @@
 
 #include "cmd.h"
 
+#define GLOB_MAX 200	/* bytes of a pattern, and its end */
+
 /* A name, or several by a pattern, that gets a type; type NULL: keeps its own. */
 struct rule {
 	const char *glob;
@@ -71,6 +73,9 @@ add_rule(const char *arg, void *keep, struct pico_err *err)
 			return pico_fail(err, PICO_USAGE, "'%s' is no type "
 			    "that can be made", eq + 1);
 	}
+	if (r.n >= GLOB_MAX)
+		return pico_fail(err, PICO_USAGE, "a pattern of %zu bytes is "
+		    "too long", r.n);
 	more = realloc(rules, (n_rules + 1) * sizeof r);
 	if (more == NULL)
 		return pico_fail(err, PICO_ERROR, "no memory for options");
@@ -83,7 +88,7 @@ add_rule(const char *arg, void *keep, struct pico_err *err)
 static const struct rule *
 find_rule(struct pico_str name)
 {
-	char text[80], glob[200];
+	char text[80], glob[GLOB_MAX];
 	struct rule *found = NULL;
 	size_t i;
 
@@ -158,7 +163,7 @@ choose(const struct pico_gguf *g, const struct pico_mix *mix)
 	const struct rule *r;
 
 	if (pico_gguf_str(g, "general.architecture", &model.arch, &err) < 0)
-		cmd_die(&err);
+		cmd_die_in(pico_gguf_info(g, 0).path, &err);
 	model.n_layer = number(g, model.arch, "block_count");
 	model.n_head = number(g, model.arch, "attention.head_count");
 	model.n_head_kv = number(g, model.arch, "attention.head_count_kv");

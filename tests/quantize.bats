@@ -105,6 +105,13 @@ only() {
 		run_split pico-quantize --tensor "$o" f16.gguf out.gguf Q4_0
 		expect_error 2 'is not GLOB=TYPE|is no type'
 	done
+	run_split pico-quantize "--keep=[$(printf %0200d 0)]*" f16.gguf \
+	    out.gguf Q4_0
+	expect_error 2 'a pattern of 203 bytes is too long'
+	pico-edit --force --set general.architecture=u32:3 f16.gguf bad.gguf
+	run_split pico-quantize bad.gguf out.gguf Q4_0
+	expect_error 1 "^pico-quantize: 'bad.gguf': key 'general.architecture' is u32"
+	rm bad.gguf
 	run_split pico-quantize f16.gguf out.gguf Q9_K
 	expect_error 2 "'Q9_K' is no type to quantize to; these are: F32 F16"
 	run_split pico-quantize f16.gguf Q4_0
