@@ -262,6 +262,51 @@ cmd_will_map(const char *path)
 	(void)sigaction(SIGBUS, &sa, NULL);
 }
 
+void
+cmd_need_file(const char *path)
+{
+	if (strcmp(path, "-") == 0)
+		cmd_usage("standard input gives only the header of a model: "
+		    "name the file");
+}
+
+void
+cmd_keep_apart(const struct pico_gguf *g, const char *out)
+{
+	struct stat a, b;
+	int s;
+
+	if (stat(out, &b) < 0)
+		return;
+	for (s = 0; s < pico_gguf_n_shards(g); s++)
+		if (stat(pico_gguf_info(g, s).path, &a) == 0 &&
+		    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+			cmd_usage("'%s' is the input and the output", out);
+}
+
+uint64_t
+cmd_model_size(const struct pico_gguf *g)
+{
+	struct pico_gguf_info info;
+	const struct pico_tensor *t;
+	uint64_t size = 0, end = 0;
+	size_t i;
+	int s;
+
+	for (s = 0; s < pico_gguf_n_shards(g); s++) {
+		info = pico_gguf_info(g, s);
+		size += info.file_size;
+	}
+	for (i = 0; i < pico_gguf_n_tensors(g); i++) {
+		t = pico_gguf_tensor(g, i);
+		if (t->data != NULL)
+			return size;
+		end = t->offset + t->bytes > end ? t->offset + t->bytes : end;
+	}
+	info = pico_gguf_info(g, 0);
+	return info.data_offset > 0 ? info.data_offset + end : size;
+}
+
 /* Dies of the same signal. */
 static void
 on_end(int sig)

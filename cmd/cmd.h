@@ -73,6 +73,14 @@ void cmd_will_map(const char *path);
    when a signal or an error ends the program. */
 void cmd_will_write(void);
 
+/* Exits 2 if `path` is that of standard input, of which only the header of a model
+   is read, and its weights are wanted, too. */
+void cmd_need_file(const char *path);
+/* Bytes of all files of g; of a header alone, what the whole file must have. */
+uint64_t cmd_model_size(const struct pico_gguf *g);
+/* Exits 2 if the file `out` that is to be made is one of those of g. */
+void cmd_keep_apart(const struct pico_gguf *g, const char *out);
+
 /* Opens an input operand ("-" is stdin); exits 1 if it cannot. *name is for
    messages. */
 int cmd_open(const char *operand, const char **name);

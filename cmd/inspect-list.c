@@ -40,30 +40,6 @@ bits_each(const struct sum *s)
 	return s->values > 0 ? 8.0 * (double)s->bytes / (double)s->values : 0;
 }
 
-/* Bytes of all files; of a header alone, what the whole file must have. */
-static uint64_t
-total_size(const struct pico_gguf *g)
-{
-	struct pico_gguf_info info;
-	const struct pico_tensor *t;
-	uint64_t size = 0, end = 0;
-	size_t i;
-	int s;
-
-	for (s = 0; s < pico_gguf_n_shards(g); s++) {
-		info = pico_gguf_info(g, s);
-		size += info.file_size;
-	}
-	for (i = 0; i < pico_gguf_n_tensors(g); i++) {
-		t = pico_gguf_tensor(g, i);
-		if (t->data != NULL)
-			return size;
-		end = t->offset + t->bytes > end ? t->offset + t->bytes : end;
-	}
-	info = pico_gguf_info(g, 0);
-	return info.data_offset > 0 ? info.data_offset + end : size;
-}
-
 /* A line of the summary: the value of the key PREFIX SUFFIX, if it is there. */
 static void
 put_line(const struct pico_gguf *g, const char *label, struct pico_str prefix,
@@ -125,7 +101,7 @@ put_summary(const struct pico_gguf *g, const struct sum *sums)
 	if (pico_gguf_n_shards(g) > 1)
 		printf(", %d files", pico_gguf_n_shards(g));
 	printf("\nparameters:\t%" PRIu64 "\nsize:\t%" PRIu64 " bytes, %.3g "
-	    "bits per weight\n", sums[N_TYPES].values, total_size(g),
+	    "bits per weight\n", sums[N_TYPES].values, cmd_model_size(g),
 	    bits_each(&sums[N_TYPES]));
 	if (pico_gguf_str(g, "general.architecture", &arch, &err) == 1) {
 		put_line(g, "context", arch, ".context_length");

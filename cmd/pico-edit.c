@@ -75,6 +75,13 @@ add_change(const char *arg, void *action, struct pico_err *err)
 	return 0;
 }
 
+/* What one file alone cannot be tried with. */
+static bool
+of_set(const char *key)
+{
+	return strncmp(key, "split.", 6) == 0;
+}
+
 static void
 apply(struct pico_writer *w, const struct change *c, const char *path)
 {
@@ -82,6 +89,10 @@ apply(struct pico_writer *w, const struct change *c, const char *path)
 	bool there = pico_writer_has(w, c->key);
 	int rc = 0;
 
+	if (!force && (of_set(c->key) || (c->action == RENAME &&
+	    of_set(c->value))))
+		cmd_fail("keys 'split.*' tell what files are one model (--force "
+		    "changes them)");
 	if (c->action == ADD && there)
 		cmd_fail("'%s' has a key '%s' already: --set changes it", path,
 		    c->key);
@@ -199,6 +210,7 @@ main(int argc, char **argv)
 	if (n_changes == 0)
 		cmd_usage("nothing to do: no --set, --add, --rename or "
 		    "--delete");
+	cmd_need_file(path);
 	out = argc - first == 2 ? argv[first + 1] : path;
 	cmd_confine(true);
 	cmd_will_map(path);

@@ -5,9 +5,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cmd.h"
+
+#define GLOB_MAX 200	/* bytes of a pattern, and its end */
 
 /* A name, or several by a pattern, that gets a type; type NULL: keeps its own. */
 struct rule {
@@ -72,6 +73,9 @@ add_rule(const char *arg, void *keep, struct pico_err *err)
 			return pico_fail(err, PICO_USAGE, "'%s' is no type "
 			    "that can be made", eq + 1);
 	}
+	if (r.n >= GLOB_MAX)
+		return pico_fail(err, PICO_USAGE, "a pattern of %zu bytes is "
+		    "too long", r.n);
 	more = realloc(rules, (n_rules + 1) * sizeof r);
 	if (more == NULL)
 		return pico_fail(err, PICO_ERROR, "no memory for options");
@@ -84,7 +88,7 @@ add_rule(const char *arg, void *keep, struct pico_err *err)
 static const struct rule *
 find_rule(struct pico_str name)
 {
-	char text[80], glob[200];
+	char text[80], glob[GLOB_MAX];
 	struct rule *found = NULL;
 	size_t i;
 
@@ -159,7 +163,7 @@ choose(const struct pico_gguf *g, const struct pico_mix *mix)
 	const struct rule *r;
 
 	if (pico_gguf_str(g, "general.architecture", &model.arch, &err) < 0)
-		cmd_die(&err);
+		cmd_die_in(pico_gguf_info(g, 0).path, &err);
 	model.n_layer = number(g, model.arch, "block_count");
 	model.n_head = number(g, model.arch, "attention.head_count");
 	model.n_head_kv = number(g, model.arch, "attention.head_count_kv");
@@ -252,11 +256,9 @@ static void
 print_table(const struct pico_gguf *g, const uint32_t *type, uint64_t size)
 {
 	const struct pico_tensor *t;
-	uint64_t before = 0;
 	char name[300];
 	uint32_t d;
 	size_t i;
-	int s;
 
 	for (i = 0; i < pico_gguf_n_tensors(g); i++) {
 		t = pico_gguf_tensor(g, i);
@@ -268,9 +270,8 @@ print_table(const struct pico_gguf *g, const uint32_t *type, uint64_t size)
 		(void)printf("\t%s\t%s\t%" PRIu64 "\n", type_name(t->type),
 		    type_name(type[i]), bytes_of(t, type[i]));
 	}
-	for (s = 0; s < pico_gguf_n_shards(g); s++)
-		before += pico_gguf_info(g, s).file_size;
-	(void)printf("total\t\t%" PRIu64 "\t\t%" PRIu64 "\n", before, size);
+	(void)printf("total\t\t%" PRIu64 "\t\t%" PRIu64 "\n",
+	    cmd_model_size(g), size);
 }
 
 /* ---- doing it ---------------------------------------------------------- */
@@ -331,21 +332,6 @@ write_tensors(const struct pico_gguf *g, const uint32_t *type,
 	pico_quantizer_free(q);
 }
 
-/* A file must not become its own copy. */
-static void
-check_apart(const struct pico_gguf *g, const char *out)
-{
-	struct stat a, b;
-	int s;
-
-	if (stat(out, &b) < 0)
-		return;
-	for (s = 0; s < pico_gguf_n_shards(g); s++)
-		if (stat(pico_gguf_info(g, s).path, &a) == 0 &&
-		    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-			cmd_usage("'%s' is the input and the output", out);
-}
-
 int
 main(int argc, char **argv)
 {
@@ -363,6 +349,8 @@ main(int argc, char **argv)
 		cmd_usage(dry_run ? "wanted: the model and the type" :
 		    "wanted: the model, the file to make and the type");
 	mix = find_mix(argv[argc - 1]);
+	if (!dry_run)
+		cmd_need_file(argv[first]);
 	cmd_confine(!dry_run);
 	cmd_will_map(argv[first]);
 	if (!dry_run)
@@ -392,7 +380,7 @@ main(int argc, char **argv)
 	if (dry_run) {
 		print_table(g, type, size);
 	} else {
-		check_apart(g, argv[first + 1]);
+		cmd_keep_apart(g, argv[first + 1]);
 		if (pico_writer_begin(w, argv[first + 1], &err) < 0)
 			cmd_die(&err);
 		write_tensors(g, type, m, w);

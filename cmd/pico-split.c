@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* One model file in several, and back. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cmd.h"
 
@@ -181,15 +181,20 @@ split(const struct pico_gguf *g, const char *prefix)
 {
 	size_t size = strlen(prefix) + 40, i;
 	struct pico_err err = {0};
+	sigset_t all, old;
 	uint64_t bytes;
 
 	plan(g);
 	for (i = 0; i < n_parts; i++) {
+		parts[i].path = cmd_alloc(size, 1);
+		(void)snprintf(parts[i].path, size, "%s-%05zu-of-%05zu.gguf",
+		    prefix, i + 1, n_parts);
+		if (!dry_run)
+			cmd_keep_apart(g, parts[i].path);
+	}
+	for (i = 0; i < n_parts; i++) {
 		struct part *p = &parts[i];
 
-		p->path = cmd_alloc(size, 1);
-		(void)snprintf(p->path, size, "%s-%05zu-of-%05zu.gguf", prefix,
-		    i + 1, n_parts);
 		p->w = start(g, i, n_parts);
 		add_tensors(p->w, g, p->first, p->end);
 		die_unless(pico_writer_size(p->w, &bytes, &err) == 0, &err);
@@ -201,7 +206,9 @@ split(const struct pico_gguf *g, const char *prefix)
 	}
 	die_unless(pico_gguf_check(g, &err) == 0, &err);
 	/* the first is the one that is opened: it comes when all others are
-	   there */
+	   there; and no signal comes between */
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, &old);
 	for (i = n_parts; i-- > 0; ) {
 		if (!dry_run)
 			die_unless(pico_writer_end(parts[i].w, &err) == 0,
@@ -209,6 +216,7 @@ split(const struct pico_gguf *g, const char *prefix)
 		pico_writer_free(parts[i].w);
 		free(parts[i].path);
 	}
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	free(parts);
 }
 
@@ -220,6 +228,7 @@ make_one(const struct pico_gguf *g, const char *out)
 
 	die_unless(w != NULL && pico_writer_copy_all(w, g, &err) == 0, &err);
 	add_tensors(w, g, 0, pico_gguf_n_tensors(g));
+	cmd_keep_apart(g, out);
 	write_data(w, g, 0, pico_gguf_n_tensors(g), out);
 	die_unless(pico_gguf_check(g, &err) == 0 &&
 	    pico_writer_end(w, &err) == 0, &err);
@@ -240,13 +249,15 @@ main(int argc, char **argv)
 	if (argc - first != 2)
 		cmd_usage("wanted: the file and %s", merge ? "the one to make" :
 		    "what the names of the others begin with");
+	if (!dry_run)
+		cmd_need_file(argv[first]);
 	cmd_confine(!dry_run);
 	cmd_will_map(argv[first]);
 	if (!dry_run)
 		cmd_will_write();
 	if (pico_gguf_open(&g, argv[first], 0, &err) < 0)
 		cmd_die(&err);
-	if (merge && pico_gguf_n_shards(g) == 1)
+	if (merge && pico_gguf_find(g, "split.count") == NULL)
 		cmd_fail("'%s' is not split", argv[first]);
 	if (merge)
 		make_one(g, argv[first + 1]);

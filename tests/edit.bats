@@ -42,6 +42,19 @@ only() {
 	only m.gguf
 }
 
+@test 'edit: a copy has the rights of what it takes the place of' {
+	chmod 600 m.gguf
+	pico-edit --set general.name=str:longer-than-it-was m.gguf
+	[ "$(stat -c %a m.gguf)" = 600 ]
+	ln -s m.gguf link
+	chmod 640 m.gguf
+	pico-edit --set general.name=str:longer-still-than-it-was link
+	[ "$(stat -c %a m.gguf)" = 640 ] && [ -L link ]
+	umask 027
+	pico-edit --set general.name=str:x m.gguf new.gguf
+	[ "$(stat -c %a new.gguf)" = 640 ]
+}
+
 @test 'edit: values of all types' {
 	printf 'line 1\nline 2\n' >text
 	echo '[1, -2, 3]' >list
@@ -103,6 +116,11 @@ only() {
 	expect_error 2 'nothing to do'
 	run_split pico-edit --delete x
 	expect_error 2 'wanted: the file'
+	for o in '' out.gguf; do
+		# shellcheck disable=SC2086
+		run_split pico-edit --set general.name=str:x - $o <m.gguf
+		expect_error 2 'standard input gives only the header'
+	done
 	cmp m.gguf "$MODEL"
 	only m.gguf
 }
@@ -114,6 +132,11 @@ only() {
 	    --rename=tokenizer.ggml.tokens=x --set=llama.block_count=str:4; do
 		run_split pico-edit "$o" m.gguf out.gguf
 		expect_error 1 '^pico-edit: the model could not be run any more \(--force does it\): '
+		only m.gguf
+	done
+	for o in --add=split.count=u16:2 --rename=general.name=split.no; do
+		run_split pico-edit "$o" m.gguf out.gguf
+		expect_error 1 "keys 'split\.\*' tell what files are one model"
 		only m.gguf
 	done
 	pico-edit --force --delete general.architecture m.gguf out.gguf

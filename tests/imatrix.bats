@@ -132,6 +132,10 @@ le() {
 	run_split pico-quantize --requantize --imatrix bad.dat "$MODEL" no.gguf \
 	    Q4_0
 	expect_error 1 "importance of tensor 'blk.0.attn_q.weight': value [0-9]+ is -1$"
+	{ head -c 27 old.dat; le 4294967294; tail -c +32 old.dat; } >bad.dat
+	run_split pico-quantize --requantize --imatrix bad.dat "$MODEL" no.gguf \
+	    Q4_0
+	expect_error 1 "importance of tensor 'blk.0.attn_q.weight': its count is -2$"
 }
 
 @test 'imatrix: what cannot be' {

@@ -105,6 +105,13 @@ only() {
 		run_split pico-quantize --tensor "$o" f16.gguf out.gguf Q4_0
 		expect_error 2 'is not GLOB=TYPE|is no type'
 	done
+	run_split pico-quantize "--keep=[$(printf %0200d 0)]*" f16.gguf \
+	    out.gguf Q4_0
+	expect_error 2 'a pattern of 203 bytes is too long'
+	pico-edit --force --set general.architecture=u32:3 f16.gguf bad.gguf
+	run_split pico-quantize bad.gguf out.gguf Q4_0
+	expect_error 1 "^pico-quantize: 'bad.gguf': key 'general.architecture' is u32"
+	rm bad.gguf
 	run_split pico-quantize f16.gguf out.gguf Q9_K
 	expect_error 2 "'Q9_K' is no type to quantize to; these are: F32 F16"
 	run_split pico-quantize f16.gguf Q4_0
@@ -163,10 +170,19 @@ at() {
 	cmp a.gguf f16.gguf
 	run_split pico-quantize a.gguf /dev/null Q8_0
 	expect_error 1 "'/dev/null' is not a regular file"
+	run_split pico-quantize a.gguf - Q8_0
+	expect_error 1 "cannot write '-': it is no stream; './-' is a file"
 	run_split pico-quantize a.gguf no/such/place Q8_0
 	expect_error 1 "cannot write 'no/such/place': No such file or directory"
 	run_split pico-quantize /dev/null out.gguf Q8_0
 	expect_error 1 "'/dev/null' is not a regular file"
+	for t in Q8_0 F16; do
+		run_split pico-quantize - out.gguf $t <a.gguf
+		expect_error 2 'standard input gives only the header'
+		[ ! -e out.gguf ]
+	done
+	[ "$(pico-quantize --dry-run - Q8_0 <a.gguf)" = \
+	    "$(pico-quantize --dry-run a.gguf Q8_0)" ]
 	run_split pico-quantize "$BATS_TEST_FILENAME" out.gguf Q8_0
 	expect_error 1 'is not a GGUF file'
 	echo old >old.gguf

@@ -23,10 +23,8 @@ only() {
 		first=$(printf 'part-00001-of-%05d.gguf' "$n")
 		[ "$(pico-inspect --alone -k split.count "$first")" -eq "$n" ]
 		[ "$(pico-inspect --alone -k split.tensors.count "$first")" -eq 38 ]
-		if [ "$n" -gt 1 ]; then
-			pico-split --merge "$first" whole.gguf
-			cmp whole.gguf "$MODEL"
-		fi
+		pico-split --merge "$first" whole.gguf
+		cmp whole.gguf "$MODEL"
 		pico-inspect --check "$first"
 	done
 }
@@ -115,9 +113,22 @@ only() {
 	expect_error 2 'wanted: the file and the one to make'
 	run_split pico-split --merge "$MODEL" x
 	expect_error 1 'is not split'
+	run_split pico-split --tensors 2 - x <"$MODEL"
+	expect_error 2 'standard input gives only the header'
 	pico-split --tensors 30 "$MODEL" two
 	run_split pico-split --merge two-00002-of-00002.gguf x
 	expect_error 1 'is file 2 of 2 of a split model: open the first'
+	# a set is not written over while it is read
+	mkdir keep
+	cp two-* keep
+	run_split pico-split --merge two-00001-of-00002.gguf \
+	    two-00002-of-00002.gguf
+	expect_error 2 "'two-00002-of-00002.gguf' is the input and the output"
+	run_split pico-split --tensors 25 two-00001-of-00002.gguf two
+	expect_error 2 "'two-00001-of-00002.gguf' is the input and the output"
+	cmp keep/two-00001-of-00002.gguf two-00001-of-00002.gguf
+	cmp keep/two-00002-of-00002.gguf two-00002-of-00002.gguf
+	rm -r keep
 	rm two-00002-of-00002.gguf
 	run_split pico-split --merge two-00001-of-00002.gguf x
 	expect_error 1 "cannot open 'two-00002-of-00002.gguf'"

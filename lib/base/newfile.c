@@ -52,9 +52,11 @@ forget(const struct new_file *f)
 		}
 }
 
-/* What is to be replaced: of a link what it points to. The caller frees. */
+/* What is to be replaced: of a link what it points to; *mode is changed to its
+   rights, if it is there. The caller frees. */
 static char *
-target_of(const char *path, const char *name, struct pico_err *err)
+target_of(const char *path, const char *name, mode_t *mode,
+    struct pico_err *err)
 {
 	char *real = realpath(path, NULL);
 	struct stat st;
@@ -63,7 +65,11 @@ target_of(const char *path, const char *name, struct pico_err *err)
 		real = strdup(path);
 	if (real == NULL) {
 		(void)fail_errno(err, "cannot write %s", name);
-	} else if (stat(real, &st) == 0 && !S_ISREG(st.st_mode)) {
+	} else if (stat(real, &st) < 0) {
+		;	/* there is none yet */
+	} else if (S_ISREG(st.st_mode)) {
+		*mode = st.st_mode & 0777;
+	} else {
 		(void)fail(err, "%s is not a regular file", name);
 		free(real);
 		real = NULL;
@@ -77,12 +83,16 @@ new_file_open(struct new_file *f, const char *path, const char *what,
 {
 	size_t n = strlen(path);
 	sigset_t old;
-	mode_t mask;
+	mode_t mask = umask(0), mode = 0666 & ~mask;
 
+	(void)umask(mask);
 	*f = (struct new_file){ .fd = -1 };
 	(void)snprintf(f->name, sizeof f->name, "%s'%s%s'", what,
 	    n > 200 ? "..." : "", n > 200 ? path + n - 200 : path);
-	f->target = target_of(path, f->name, err);
+	if (strcmp(path, "-") == 0)
+		return fail(err, "cannot write %s: it is no stream; './-' is "
+		    "a file", f->name);
+	f->target = target_of(path, f->name, &mode, err);
 	if (f->target == NULL)
 		return -1;
 	n = strlen(f->target) + sizeof ".XXXXXX";
@@ -101,9 +111,7 @@ new_file_open(struct new_file *f, const char *path, const char *what,
 		(void)fail_errno(err, "cannot write %s", f->name);
 		goto bad;
 	}
-	mask = umask(0);
-	(void)umask(mask);
-	(void)fchmod(f->fd, 0666 & ~mask);	/* mkstemp gives 0600 */
+	(void)fchmod(f->fd, mode);	/* mkstemp gives 0600 */
 	(void)fcntl(f->fd, F_SETFD, FD_CLOEXEC);
 	return 0;
 bad:

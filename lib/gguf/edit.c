@@ -223,6 +223,7 @@ patch(const char *path, const uint8_t *new, const uint8_t *old, uint64_t n,
 {
 	uint64_t from = 0;
 	char name[300];
+	sigset_t held;
 	int fd, rc;
 
 	while (from < n && new[from] == old[from])
@@ -235,7 +236,9 @@ patch(const char *path, const uint8_t *new, const uint8_t *old, uint64_t n,
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return fail_errno(err, "cannot write %s", name);
+	signals_hold(&held);	/* all of it or nothing */
 	rc = write_at(fd, name, new + from, from, n - from, err);
+	signals_release(&held);
 	while (rc == 0 && fsync(fd) < 0)
 		if (errno != EINTR)
 			rc = fail_errno(err, "write error on %s", name);

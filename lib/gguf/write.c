@@ -716,6 +716,9 @@ pico_writer_copy_data(struct pico_writer *w, const struct pico_tensor *t,
 {
 	uint64_t at, n;
 
+	if (t->data == NULL)
+		return fail(err, "tensor '%s': its data were not read",
+		    show_str(t->name));
 	for (at = 0; at < t->bytes; at += n) {
 		n = MIN(t->bytes - at, PIECE);
 		if (pico_writer_data(w, t->data + at, n, err) < 0)

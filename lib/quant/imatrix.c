@@ -204,6 +204,9 @@ normalize(const struct entry *e, uint64_t mat, uint64_t n, float *v,
 	double sum = 0;
 	uint64_t i;
 
+	if (!(count >= 0))
+		return fail(err, "importance of tensor '%s': its count is %.9g",
+		    show_str(e->name), (double)count);
 	for (i = 0; i < n; i++) {
 		v[i] = get_f32(e->sums + 4 * (mat * n + i));
 		if (!(v[i] >= 0) || !isfinite(v[i]))

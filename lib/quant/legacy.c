@@ -49,22 +49,26 @@ quantize_q5_0(const struct search *s, const float *x, const float *w,
 	pack(b + 6, q, 16);
 }
 
-/* Here the minimum is added, and can have either sign. */
+/* Here the minimum is added, and can have either sign; where the step is too small
+   to be stored, it is the middle. */
 static float
 with_min(const struct search *s, const float *x, const float *w, int hi,
     uint8_t *b, float *min)
 {
-	float y[32], least = x[0], step, m;
+	float y[32], least = x[0], most = x[0], middle, step, m;
 	int e;
 
-	for (e = 1; e < 32; e++)
+	for (e = 1; e < 32; e++) {
 		least = MIN(least, x[e]);
+		most = MAX(most, x[e]);
+	}
+	middle = (least + most) * 0.5f;
 	if (least < 0)
 		least = 0;
 	for (e = 0; e < 32; e++)
 		y[e] = x[e] - least;
 	step = put_f16(b, s->affine(y, w, 32, hi, &m));
-	*min = -put_f16(b + 2, least - m);
+	*min = -put_f16(b + 2, step > 0 ? least - m : middle);
 	return step;
 }
 

@@ -302,6 +302,9 @@ pico_quantize_tensor(struct pico_quantizer *q, const struct pico_tensor *t,
 
 	if (to == t->type)
 		return pico_writer_copy_data(w, t, err);
+	if (t->data == NULL)
+		return fail(err, "tensor '%s': its data were not read",
+		    show_str(t->name));
 	if (type == NULL || t->dims[0] % type->block != 0)
 		return fail(err, "tensor '%s' has rows of %" PRIu64 ", not a "
 		    "multiple of the %" PRIu32 " of type %s", show_str(t->name),

@@ -158,8 +158,8 @@ quantize_mxfp4(const struct search *s, const float *x, const float *w,
 	if (max == 0)
 		return;
 	/* so that the largest value is in the highest binade of E2M1, or the
-	   one below it */
-	first = MAX(ilogbf(max) - 2 + 127, 0);
+	   one below it; 0 would have a reciprocal beyond float */
+	first = MAX(ilogbf(max) - 2 + 127, 1);
 	for (k = first; k <= MIN(first + 1, 252); k++) {
 		e = e2m1_codes(x, w, 32, ldexpf(1, k - 128), q);
 		if (!(e < least))

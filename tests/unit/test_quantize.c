@@ -316,6 +316,45 @@ check_kinds(void)
 	map_close(&x);
 }
 
+/* Smaller than scales can be: no type does worse than zeros. */
+static void
+check_tiny(void)
+{
+	static const double sizes[] = { 1e-9, 1e-20, 1e-30, 1e-37, 3e-38, 1e-38,
+	    1e-39, 1e-41, 1e-45 };
+	const struct pico_type *t;
+	static const float zero[512];
+	float x[512], y[512];
+	uint8_t out[512 * 4];
+	double ours, rms, none;
+	uint32_t id;
+	size_t i, k;
+	bool good = true;
+
+	for (id = 0; id <= TYPE_Q2_0; id++)
+		for (k = 0; pico_can_quantize(id) && k < COUNT(sizes); k++) {
+			for (i = 0; i < 512; i++)
+				x[i] = (float)(sizes[k] *
+				    (double)numbers[i % 32] /
+				    (double)numbers[0]);
+			t = pico_type(id);
+			good = quantize(quantizer, t, x, 512, 1, NULL, out) &&
+			    good;
+			(void)pico_dequantize(id, out, y, 512);
+			measure(x, y, NULL, 512, 1, &ours, &none);
+			measure(x, zero, NULL, 512, 1, &rms, &none);
+			/* these have the bytes of the reference */
+			if (ours <= rms * 1.0001 || (k == 0 &&
+			    (id == TYPE_TQ1_0 || id == TYPE_TQ2_0 ||
+			    id == TYPE_Q2_0)))
+				continue;
+			good = false;
+			fprintf(stderr, "%s, %g: %g, not %g\n", t->name,
+			    sizes[k], ours, rms);
+		}
+	ok(good, "tiny numbers");
+}
+
 /* ---- mixes ------------------------------------------------------------- */
 
 /* The cases of mixes.tsv. */
@@ -526,6 +565,7 @@ main(void)
 	check_refusals();
 	check_errors();
 	check_kinds();
+	check_tiny();
 	check_models();
 	check_mixes();
 	pico_quantizer_free(quantizer);
