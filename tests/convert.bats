@@ -54,7 +54,7 @@ agree() {
 	need_shared
 	local name expect options type rest has n=0 dir
 	dir=$SHARED/conformance/convert
-	while IFS="$(printf '\t')" read -r name expect options type _ _ _ _ _ \
+	while IFS="$(printf '\t')" read -r name expect options type _ _ _ _ _ _ \
 	    has rest; do
 		[ "$expect" = refuse ] || continue
 		ln -sfn "$dir/$name" f

@@ -322,6 +322,7 @@ struct plan {
 	const struct st_tensor **src;
 	size_t n_src, cap_src;
 	uint64_t elements, expert_elements;
+	struct pico_err lost;	/* what is missing, or empty */
 };
 int plan_make(struct pico_convert *c, struct pico_err *err);
 /* The row of the sources that row r of a tensor is. */
