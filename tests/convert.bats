@@ -158,6 +158,27 @@ agree() {
 	folder json-escapes
 	rm f/tokenizer.json
 	refused 'no tokenizer'
+	mkfifo f/tokenizer.json
+	refused 'tokenizer.json. is not a regular file'
+}
+
+@test 'convert: a folder of links, as a cache of downloads is' {
+	mkdir -p cache/blobs cache/snapshots/1
+	local f
+	for f in "$CASES"/llama-sharded/*; do
+		cp "$f" "cache/blobs/b-${f##*/}"
+		ln -s "../../blobs/b-${f##*/}" "cache/snapshots/1/${f##*/}"
+	done
+	pico-convert --name x "$CASES/llama-sharded" want.gguf
+	pico-convert --name x cache/snapshots/1 out.gguf
+	cmp out.gguf want.gguf
+	# one that was not downloaded is not as if there were none
+	ln -s cache/snapshots/1 f
+	for f in tokenizer_config.json model.safetensors.index.json; do
+		mv cache/blobs/b-$f kept
+		refused "$f.: No such file"
+		mv kept cache/blobs/b-$f
+	done
 }
 
 @test 'convert: configurations that cannot be' {

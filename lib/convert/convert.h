@@ -23,6 +23,7 @@
 /* DIR/NAME; fails if that is too long. */
 int folder_path(char *out, size_t size, const char *dir, struct pico_str name,
     struct pico_err *err);
+/* Whether there is something of that name, if only a link to nothing. */
 bool folder_has(const char *dir, const char *name);
 
 /* A file of JSON. The root is an object, without equal keys. */
