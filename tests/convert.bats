@@ -314,6 +314,21 @@ agree() {
 	done
 }
 
+@test 'convert: a file of the folder is not written over' {
+	local file
+	folder llama-sharded
+	ln -s f/config.json link
+	for file in f/model-00002-of-00002.safetensors f/tokenizer.model \
+	    f/model.safetensors.index.json link; do
+		run_split pico-convert f $file
+		expect_error 1 "$file. is a file of the folder"
+	done
+	pico-convert f f/out.gguf
+	pico-convert f f/out.gguf
+	rm f/out.gguf
+	diff -r "$CASES/llama-sharded" f
+}
+
 @test 'convert: a file that cannot be written' {
 	[ -w /dev/full ] || skip 'no /dev/full'
 	run_split pico-convert "$CASES/json-escapes" /dev/full

@@ -142,6 +142,15 @@ map_close(struct map *m)
 	*m = (struct map){0};
 }
 
+bool
+map_is(const struct map *m, const char *path)
+{
+	struct stat a, b;
+
+	return m->mapped && fstat(m->fd, &a) == 0 && stat(path, &b) == 0 &&
+	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 int
 map_check(const struct map *m, const char *path, struct pico_err *err)
 {

@@ -266,6 +266,27 @@ pico_convert_list(const struct pico_convert *c, FILE *out)
 	}
 }
 
+/* A file that is read must not be replaced by what is made of it. */
+static int
+check_target(const struct pico_convert *c, const char *path,
+    struct pico_err *err)
+{
+	const struct map *const maps[] = {
+		&c->config.map, &c->tokenizer.map, &c->tokenizer_config.map,
+		&c->spm, &c->template, &c->template_json.map, &c->added.map,
+		&c->weights.index.map,
+	};
+	bool same = false;
+	size_t i;
+
+	for (i = 0; i < COUNT(maps); i++)
+		same = same || map_is(maps[i], path);
+	for (i = 0; i < c->weights.n_shards; i++)
+		same = same || map_is(&c->weights.shard[i].map, path);
+	return same ? fail(err, "'%s' is a file of the folder, which would be "
+	    "lost", show(path, strlen(path))) : 0;
+}
+
 int
 pico_convert_write(struct pico_convert *c, const char *path,
     pico_convert_progress *progress, void *data, struct pico_err *err)
@@ -275,7 +296,8 @@ pico_convert_write(struct pico_convert *c, const char *path,
 	size_t i;
 	int r = -1;
 
-	if (w == NULL || meta_write(&c->meta, w, err) < 0)
+	if (w == NULL || check_target(c, path, err) < 0 ||
+	    meta_write(&c->meta, w, err) < 0)
 		goto end;
 	for (i = 0; i < c->plan.n; i++) {
 		t = &c->plan.tensor[i];
