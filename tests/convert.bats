@@ -199,12 +199,26 @@ agree() {
 	    's/"model_type"/"rope_scaling": {"type": "yarn", "factor": 2, "original_max_position_embeddings": 9, "beta_fast": 8}, "model_type"/|beta_fast.*only 32' \
 	    's/"model_type"/"rope_scaling": 5, "model_type"/|rope_scaling' \
 	    's/"rms_norm_eps"/"no_eps"/|no rms_norm_eps' \
+	    's/"rms_norm_eps": *[^,]*/"rms_norm_eps": -1/|norm_rms_epsilon.* would be -1' \
+	    's/"rms_norm_eps": *[^,]*/"rms_norm_eps": 1e300/|norm_rms_epsilon.* would be 1e' \
+	    's/"rope_theta": *10000.0/"rope_theta": 1/|rope_theta is 1' \
+	    's/"model_type"/"rope_scaling": {"type": "yarn", "factor": 2, "original_max_position_embeddings": 9.5}, "model_type"/|9.5.*whole' \
+	    's/"model_type"/"rope_scaling": {"type": "llama3", "factor": 1e-300, "low_freq_factor": 1, "high_freq_factor": 4}, "model_type"/|factor of 0' \
 	    's/"vocab_size": *[0-9]*/"vocab_size": 270/|vocab_size'; do
 		folder pre-override
 		sed -i "${c%|*}" f/config.json
 		echo "$c"
 		refused "${c##*|}" --pre qwen2
 	done
+}
+
+@test 'convert: no more experts of a token than there are' {
+	need_shared
+	CASES=$SHARED/conformance/convert
+	folder mixtral
+	sed -i 's/"num_experts_per_tok": *[0-9]*/"num_experts_per_tok": 99/' \
+	    f/config.json
+	refused 'num_experts_per_tok is 99, there are'
 }
 
 @test 'convert: a tokenizer that is not known, unless it has a name' {

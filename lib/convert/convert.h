@@ -113,7 +113,8 @@ struct st_tensor *st_find(const struct st_set *s, struct pico_str name);
 /* ---- config.json (config.c) ---- */
 
 /* Sizes by letter, for the shapes in the table of names:
-   A rows of fused q, k, v   C positions       D embedding    E experts
+   A rows of fused q, k, v   B best experts    C positions
+   D embedding               E experts
    F feed-forward            G 2 F             H head         I inner (ssm)
    J 2 I                     K rows of k or v  L layers       M kv heads
    N heads                   P state (ssm)     Q rows of q    R kernel (ssm)

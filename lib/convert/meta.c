@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The keys of the file to be, in order. */
+#include <float.h>
 #include <inttypes.h>
 
 #include "convert.h"
@@ -59,6 +60,10 @@ meta_real(struct meta *m, const char *key, double v, struct pico_err *err)
 
 	if (k == NULL)
 		return -1;
+	/* none of them can be negative; in 32 bits, some are none or infinite */
+	if (!(v >= 0 && v <= (double)FLT_MAX) || (v > 0 && (float)v == 0))
+		return fail(err, "key '%s' would be %g, should be 0 or of %g "
+		    "to %g", k->key, v, (double)FLT_TRUE_MIN, (double)FLT_MAX);
 	k->real = v;
 	return 0;
 }

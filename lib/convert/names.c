@@ -209,13 +209,14 @@ static const struct setting settings_none[] = { SETTINGS_END };
 static const struct setting settings_mixtral[] = {
 	{ "num_local_experts|num_experts", "expert_count", SET_WHOLE, true, 0,
 	  'E' },
-	{ "num_experts_per_tok", "expert_used_count", SET_WHOLE, true, 0, 0 },
+	{ "num_experts_per_tok", "expert_used_count", SET_WHOLE, true, 0, 'B' },
 	SETTINGS_END
 };
 #define QWEN_EXPERTS(norm) \
 	{ "num_experts|num_local_experts", "expert_count", SET_WHOLE, true, 0, \
 	  'E' }, \
-	{ "num_experts_per_tok", "expert_used_count", SET_WHOLE, true, 0, 0 }, \
+	{ "num_experts_per_tok", "expert_used_count", SET_WHOLE, true, 0, \
+	  'B' }, \
 	{ "moe_intermediate_size", "expert_feed_forward_length", SET_WHOLE, \
 	  true, 0, 'X' }, \
 	MUST_BE("norm_topk_prob", norm), \

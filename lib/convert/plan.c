@@ -445,11 +445,16 @@ static int
 place_made(struct pico_convert *c, const char *name, const float *v,
     struct pico_err *err)
 {
-	uint64_t n = c->n_rot / 2;
+	uint64_t n = c->n_rot / 2, i;
 	struct out_tensor *o;
 
 	if (v == NULL)
 		return 0;
+	for (i = 0; i < n; i++)
+		if (!(v[i] > 0 && v[i] - v[i] == 0))
+			return fail(err, "'config.json': the rope scaling "
+			    "gives a factor of %g to pair %" PRIu64 " of a "
+			    "head", v[i], i);
 	o = add(c, err);
 	if (o == NULL)
 		return -1;
