@@ -212,6 +212,14 @@ agree() {
 	done
 }
 
+@test 'convert: Granite without scales has those that are 1' {
+	need_shared
+	CASES=$SHARED/conformance/convert
+	folder granite
+	sed -i '/_multiplier"\|logits_scaling/d' f/config.json
+	[ "$(pico-convert --dry-run f | grep -c 'scale	f32	1$')" -eq 4 ]
+}
+
 @test 'convert: no more experts of a token than there are' {
 	need_shared
 	CASES=$SHARED/conformance/convert

@@ -259,11 +259,12 @@ static const struct setting settings_falcon[] = {
 	MUST_BE("alibi", 0), MUST_BE("bias", 0), MUST_BE("parallel_attn", 1),
 	SETTINGS_END
 };
+/* 1 is what a configuration without them means */
 static const struct setting settings_granite[] = {
-	{ "attention_multiplier", "attention.scale", SET_SCALE, false, 0, 0 },
-	{ "embedding_multiplier", "embedding_scale", SET_SCALE, false, 0, 0 },
-	{ "residual_multiplier", "residual_scale", SET_SCALE, false, 0, 0 },
-	{ "logits_scaling", "logit_scale", SET_SCALE, false, 0, 0 },
+	{ "attention_multiplier", "attention.scale", SET_SCALE, false, 1, 0 },
+	{ "embedding_multiplier", "embedding_scale", SET_SCALE, false, 1, 0 },
+	{ "residual_multiplier", "residual_scale", SET_SCALE, false, 1, 0 },
+	{ "logits_scaling", "logit_scale", SET_SCALE, false, 1, 0 },
 	SETTINGS_END
 };
 static const struct setting settings_mamba[] = {
