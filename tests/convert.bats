@@ -300,6 +300,18 @@ agree() {
 	[ "$n" -eq 11 ]
 }
 
+@test 'convert: chat templates with the same name' {
+	local a='{"name": "a b", "template": "x"}' f=f/tokenizer_config.json
+	folder json-escapes
+	rm $f
+	echo "{\"chat_template\": [$a, {\"name\": \"c\", \"template\": \"\"}]}" >$f
+	pico-convert --dry-run f | grep 'tokenizer.chat_template.a_b	str	x'
+	echo "{\"chat_template\": [$a, {\"name\": \"a_b\", \"template\": \"y\"}]}" >$f
+	refused 'chat_template.a_b. would be there twice'
+	echo "{\"chat_template\": [$a$(yes ", $a" | head -n 100 | tr -d '\n')]}" >$f
+	refused 'has 101 chat templates'
+}
+
 @test 'convert: a pointer of Git LFS is called what it is' {
 	folder json-escapes
 	printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\n' \

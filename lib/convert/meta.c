@@ -10,6 +10,7 @@ static struct meta_key *
 add(struct meta *m, const char *key, uint32_t type, struct pico_err *err)
 {
 	struct meta_key *k;
+	size_t i;
 	int n;
 
 	if (mem_grow(&m->key, &m->cap, m->n + 1, sizeof *m->key, "keys",
@@ -24,6 +25,12 @@ add(struct meta *m, const char *key, uint32_t type, struct pico_err *err)
 		    strlen(key)));
 		return NULL;
 	}
+	for (i = 0; i < m->n; i++)
+		if (strcmp(m->key[i].key, k->key) == 0) {
+			(void)fail(err, "key '%s' would be there twice",
+			    k->key);
+			return NULL;
+		}
 	m->n++;
 	return k;
 }
