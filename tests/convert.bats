@@ -163,7 +163,8 @@ agree() {
 }
 
 @test 'convert: a folder of links, as a cache of downloads is' {
-	mkdir -p cache/blobs cache/snapshots/1
+	mkdir -p models--a--b-c/blobs models--a--b-c/snapshots/1
+	ln -s models--a--b-c cache
 	local f
 	for f in "$CASES"/llama-sharded/*; do
 		cp "$f" "cache/blobs/b-${f##*/}"
@@ -172,6 +173,7 @@ agree() {
 	pico-convert --name x "$CASES/llama-sharded" want.gguf
 	pico-convert --name x cache/snapshots/1 out.gguf
 	cmp out.gguf want.gguf
+	pico-convert --dry-run cache/snapshots/1 | grep '^general.name	str	b c$'
 	# one that was not downloaded is not as if there were none
 	ln -s cache/snapshots/1 f
 	for f in tokenizer_config.json model.safetensors.index.json; do
