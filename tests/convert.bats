@@ -54,7 +54,7 @@ agree() {
 	need_shared
 	local name expect options type rest has n=0 dir
 	dir=$SHARED/conformance/convert
-	while IFS="$(printf '\t')" read -r name expect options type _ _ _ _ _ \
+	while IFS="$(printf '\t')" read -r name expect options type _ _ _ _ _ _ \
 	    has rest; do
 		[ "$expect" = refuse ] || continue
 		ln -sfn "$dir/$name" f
@@ -158,6 +158,29 @@ agree() {
 	folder json-escapes
 	rm f/tokenizer.json
 	refused 'no tokenizer'
+	mkfifo f/tokenizer.json
+	refused 'tokenizer.json. is not a regular file'
+}
+
+@test 'convert: a folder of links, as a cache of downloads is' {
+	mkdir -p models--a--b-c/blobs models--a--b-c/snapshots/1
+	ln -s models--a--b-c cache
+	local f
+	for f in "$CASES"/llama-sharded/*; do
+		cp "$f" "cache/blobs/b-${f##*/}"
+		ln -s "../../blobs/b-${f##*/}" "cache/snapshots/1/${f##*/}"
+	done
+	pico-convert --name x "$CASES/llama-sharded" want.gguf
+	pico-convert --name x cache/snapshots/1 out.gguf
+	cmp out.gguf want.gguf
+	pico-convert --dry-run cache/snapshots/1 | grep '^general.name	str	b c$'
+	# one that was not downloaded is not as if there were none
+	ln -s cache/snapshots/1 f
+	for f in tokenizer_config.json model.safetensors.index.json; do
+		mv cache/blobs/b-$f kept
+		refused "$f.: No such file"
+		mv kept cache/blobs/b-$f
+	done
 }
 
 @test 'convert: configurations that cannot be' {
@@ -178,12 +201,34 @@ agree() {
 	    's/"model_type"/"rope_scaling": {"type": "yarn", "factor": 2, "original_max_position_embeddings": 9, "beta_fast": 8}, "model_type"/|beta_fast.*only 32' \
 	    's/"model_type"/"rope_scaling": 5, "model_type"/|rope_scaling' \
 	    's/"rms_norm_eps"/"no_eps"/|no rms_norm_eps' \
+	    's/"rms_norm_eps": *[^,]*/"rms_norm_eps": -1/|norm_rms_epsilon.* would be -1' \
+	    's/"rms_norm_eps": *[^,]*/"rms_norm_eps": 1e300/|norm_rms_epsilon.* would be 1e' \
+	    's/"rope_theta": *10000.0/"rope_theta": 1/|rope_theta is 1' \
+	    's/"model_type"/"rope_scaling": {"type": "yarn", "factor": 2, "original_max_position_embeddings": 9.5}, "model_type"/|9.5.*whole' \
+	    's/"model_type"/"rope_scaling": {"type": "llama3", "factor": 1e-300, "low_freq_factor": 1, "high_freq_factor": 4}, "model_type"/|factor of 0' \
 	    's/"vocab_size": *[0-9]*/"vocab_size": 270/|vocab_size'; do
 		folder pre-override
 		sed -i "${c%|*}" f/config.json
 		echo "$c"
 		refused "${c##*|}" --pre qwen2
 	done
+}
+
+@test 'convert: Granite without scales has those that are 1' {
+	need_shared
+	CASES=$SHARED/conformance/convert
+	folder granite
+	sed -i '/_multiplier"\|logits_scaling/d' f/config.json
+	[ "$(pico-convert --dry-run f | grep -c 'scale	f32	1$')" -eq 4 ]
+}
+
+@test 'convert: no more experts of a token than there are' {
+	need_shared
+	CASES=$SHARED/conformance/convert
+	folder mixtral
+	sed -i 's/"num_experts_per_tok": *[0-9]*/"num_experts_per_tok": 99/' \
+	    f/config.json
+	refused 'num_experts_per_tok is 99, there are'
 }
 
 @test 'convert: a tokenizer that is not known, unless it has a name' {
@@ -216,13 +261,12 @@ agree() {
 		done
 	done
 	size=$(wc -c <"$CASES/llama-sharded/tokenizer.model")
-	for n in 0 1 2 3 10 100 101 1000 1001 1002 1003 1004; do
-		folder llama-sharded
+	# some of these places are between two pieces
+	folder llama-sharded
+	for n in 0 1 2 3 10 $(seq 1000 1020) $((size - 1)); do
 		head -c $n "$CASES/llama-sharded/tokenizer.model" \
 		    >f/tokenizer.model
-		run_split pico-convert f out.gguf
-		[ "$status" -le 1 ]
-		[ "$status" -eq 0 ] || one_line 'tokenizer.model'
+		refused 'tokenizer.model'
 	done
 }
 
@@ -255,6 +299,18 @@ agree() {
 		phi-3 llama-bias
 	END
 	[ "$n" -eq 11 ]
+}
+
+@test 'convert: chat templates with the same name' {
+	local a='{"name": "a b", "template": "x"}' f=f/tokenizer_config.json
+	folder json-escapes
+	rm $f
+	echo "{\"chat_template\": [$a, {\"name\": \"c\", \"template\": \"\"}]}" >$f
+	pico-convert --dry-run f | grep 'tokenizer.chat_template.a_b	str	x'
+	echo "{\"chat_template\": [$a, {\"name\": \"a_b\", \"template\": \"y\"}]}" >$f
+	refused 'chat_template.a_b. would be there twice'
+	echo "{\"chat_template\": [$a$(yes ", $a" | head -n 100 | tr -d '\n')]}" >$f
+	refused 'has 101 chat templates'
 }
 
 @test 'convert: a pointer of Git LFS is called what it is' {
@@ -291,6 +347,21 @@ agree() {
 		[ -e d/out.gguf ] || [ -z "$(ls d)" ]
 		rm -f d/out.gguf
 	done
+}
+
+@test 'convert: a file of the folder is not written over' {
+	local file
+	folder llama-sharded
+	ln -s f/config.json link
+	for file in f/model-00002-of-00002.safetensors f/tokenizer.model \
+	    f/model.safetensors.index.json link; do
+		run_split pico-convert f $file
+		expect_error 1 "$file. is a file of the folder"
+	done
+	pico-convert f f/out.gguf
+	pico-convert f f/out.gguf
+	rm f/out.gguf
+	diff -r "$CASES/llama-sharded" f
 }
 
 @test 'convert: a file that cannot be written' {

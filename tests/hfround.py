@@ -149,7 +149,8 @@ def make(vocab, base, folder):
         with open(folder + '/tokenizer.model', 'wb') as out:
             for x, s, y in zip(tokens, scores, types):
                 out.write(piece(x, s, y))
-            out.write(b'\x12\x02\x18\x02')
+            # trainer: BPE; normalizer: as usual
+            out.write(b'\x12\x02\x18\x02\x1a\x00')
     json.dump(config, open(folder + '/config.json', 'w'))
     json.dump(tok, open(folder + '/tokenizer_config.json', 'w'))
     weights(folder, config)

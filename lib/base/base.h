@@ -147,6 +147,8 @@ int map_open(struct map *m, const char *path, struct pico_err *err);
 void map_close(struct map *m);
 /* Fails if the file was written to since it was opened. */
 int map_check(const struct map *m, const char *path, struct pico_err *err);
+/* Whether that is the path of this file, too. */
+bool map_is(const struct map *m, const char *path);
 
 /* How mapped bytes will be read. */
 enum map_advice {

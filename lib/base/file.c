@@ -88,7 +88,8 @@ map_open(struct map *m, const char *path, struct pico_err *err)
 	int fd;
 
 	*m = (struct map){0};
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* a FIFO is refused at once, not when someone writes to it */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return fail_errno(err, "cannot open '%s'", path);
 	if (fstat(fd, &st) < 0) {
@@ -139,6 +140,15 @@ map_close(struct map *m)
 		(void)close(m->fd);
 	}
 	*m = (struct map){0};
+}
+
+bool
+map_is(const struct map *m, const char *path)
+{
+	struct stat a, b;
+
+	return m->mapped && fstat(m->fd, &a) == 0 && stat(path, &b) == 0 &&
+	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 int

@@ -345,6 +345,17 @@ rope_must(struct pico_convert *c, const char *name, double *out,
 	    ": the rope scaling has no %s", name);
 }
 
+/* The context before it was extended, as a key; a number may be written 4096.0. */
+static int
+write_original(struct pico_convert *c, double v, struct pico_err *err)
+{
+	if (!(v >= 1 && v <= INT32_MAX && v == floor(v)))
+		return fail(err, FILE_NAME ": original_max_position_embeddings "
+		    "is %g, should be a whole number of 1 to %d", v, INT32_MAX);
+	return meta_whole(&c->meta, "@.rope.scaling.original_context_length",
+	    (uint64_t)v, err);
+}
+
 /* How far each frequency is slowed down; the wave lengths between the two that
    the factors of the original context give are in between. */
 static int
@@ -418,8 +429,7 @@ scale_linear(struct pico_convert *c, const char *type, struct pico_err *err)
 		return 0;
 	return check_yarn(c, v, err) < 0 || rope_must(c,
 	    "original_max_position_embeddings", &v, err) < 0 ? -1 :
-	    meta_whole(&c->meta, "@.rope.scaling.original_context_length",
-	    v <= UINT32_MAX ? (uint64_t)v : UINT64_MAX, err);
+	    write_original(c, v, err);
 }
 
 static int
@@ -518,6 +528,14 @@ read_rotary(struct pico_convert *c, uint32_t *out, struct pico_err *err)
 	    or_names(c->class->rotary), part, *out, SIZE(s, 'H'));
 }
 
+/* Frequencies must become lower from pair to pair. */
+static int
+check_base(double base, struct pico_err *err)
+{
+	return base > 1 ? 0 : fail(err, FILE_NAME ": rope_theta is %g, should "
+	    "be more than 1", base);
+}
+
 static int
 read_rope(struct pico_convert *c, struct pico_err *err)
 {
@@ -536,9 +554,8 @@ read_rope(struct pico_convert *c, struct pico_err *err)
 	    meta_whole(&c->meta, "@.rope.dimension_count", c->n_rot,
 	    err) < 0)
 		return -1;
-	if (r > 0 && c->rope_base <= 0)
-		return fail(err, FILE_NAME ": rope_theta is %g, should be more "
-		    "than 0", c->rope_base);
+	if (r > 0 && check_base(c->rope_base, err) < 0)
+		return -1;
 	if (c->rope_base > 0 && meta_real(&c->meta, "@.rope.freq_base",
 	    c->rope_base, err) < 0)
 		return -1;
@@ -592,8 +609,8 @@ config_gemma3(struct pico_convert *c, struct pico_err *err)
 	if (r < 0)
 		return fail(err, FILE_NAME ": rope_theta of sliding_attention "
 		    "is no number");
-	return r == 0 ? 0 : meta_real(&c->meta, "@.rope.freq_base_swa", base,
-	    err);
+	return r == 0 ? 0 : check_base(base, err) < 0 ? -1 : meta_real(&c->meta,
+	    "@.rope.freq_base_swa", base, err);
 }
 
 int
@@ -601,13 +618,8 @@ config_phi3(struct pico_convert *c, struct pico_err *err)
 {
 	double context = SIZE(&c->sizes, 'C'), old = context, factor = 1;
 
-	if (rope_real(c, "original_max_position_embeddings", &old, err) < 0)
-		return -1;
-	if (old < 1 || old > UINT32_MAX)
-		return fail(err, FILE_NAME ": original_max_position_embeddings "
-		    "is %g", old);
-	if (meta_whole(&c->meta, "@.rope.scaling.original_context_length",
-	    (uint64_t)old, err) < 0)
+	if (rope_real(c, "original_max_position_embeddings", &old, err) < 0 ||
+	    write_original(c, old, err) < 0)
 		return -1;
 	if (c->rope_long == NULL)
 		return 0;
@@ -735,6 +747,10 @@ config_read(struct pico_convert *c, struct pico_err *err)
 	for (s = c->class->settings; s->kind != SET_END; s++)
 		if (take_setting(c, s, err) < 0)
 			return -1;
+	if (SIZE(&c->sizes, 'B') > SIZE(&c->sizes, 'E'))
+		return fail(err, FILE_NAME ": num_experts_per_tok is %" PRIu32
+		    ", there are %" PRIu32 " experts", SIZE(&c->sizes, 'B'),
+		    SIZE(&c->sizes, 'E'));
 	if (set_size(c, 'Y', 2 * (uint64_t)SIZE(&c->sizes, 'X'), err) < 0)
 		return -1;
 	return c->class->more == NULL ? 0 : c->class->more(c, err);

@@ -129,6 +129,29 @@ write_label(struct pico_convert *c)
 		(void)snprintf(c->label, sizeof c->label, "%s", count);
 }
 
+/* The last part of a path; of models--ORG--NAME/snapshots/COMMIT, as a cache of
+   downloads has it, NAME. */
+static struct pico_str
+folder_name(const char *path)
+{
+	static const char between[] = "/snapshots/", begin[] = "/models--";
+	const char *last = strrchr(path, '/'), *cut, *s;
+	size_t n = sizeof between - 1;
+
+	if (last == NULL)
+		return str_of("");
+	cut = last - path >= (ptrdiff_t)n ? last + 1 - n : path;
+	if (cut == path || strncmp(cut, between, n) != 0)
+		return str_of(last + 1);
+	for (s = cut - 1; s > path && *s != '/'; s--)
+		;
+	if (strncmp(s, begin, sizeof begin - 1) != 0)
+		return str_of(last + 1);
+	for (s = cut - 1; s[0] != '-' || s[-1] != '-'; s--)
+		;
+	return (struct pico_str){ s + 1, (size_t)(cut - s - 1) };
+}
+
 /* ORG/NAME as config.json may have it, or else the folder's. */
 static void
 write_name(struct pico_convert *c)
@@ -148,8 +171,7 @@ write_name(struct pico_convert *c)
 		    s.n - (size_t)(slash + 1 - s.p) };
 	} else {
 		real = realpath(c->dir, NULL);
-		slash = real != NULL ? strrchr(real, '/') : NULL;
-		s = str_of(slash != NULL ? slash + 1 : "");
+		s = folder_name(real != NULL ? real : "");
 	}
 	for (i = 0; i < s.n && n + 4 < sizeof c->name; i += len) {
 		len = pico_utf8_len(s.p + i, s.n - i);
@@ -266,6 +288,27 @@ pico_convert_list(const struct pico_convert *c, FILE *out)
 	}
 }
 
+/* A file that is read must not be replaced by what is made of it. */
+static int
+check_target(const struct pico_convert *c, const char *path,
+    struct pico_err *err)
+{
+	const struct map *const maps[] = {
+		&c->config.map, &c->tokenizer.map, &c->tokenizer_config.map,
+		&c->spm, &c->template, &c->template_json.map, &c->added.map,
+		&c->weights.index.map,
+	};
+	bool same = false;
+	size_t i;
+
+	for (i = 0; i < COUNT(maps); i++)
+		same = same || map_is(maps[i], path);
+	for (i = 0; i < c->weights.n_shards; i++)
+		same = same || map_is(&c->weights.shard[i].map, path);
+	return same ? fail(err, "'%s' is a file of the folder, which would be "
+	    "lost", show(path, strlen(path))) : 0;
+}
+
 int
 pico_convert_write(struct pico_convert *c, const char *path,
     pico_convert_progress *progress, void *data, struct pico_err *err)
@@ -275,7 +318,8 @@ pico_convert_write(struct pico_convert *c, const char *path,
 	size_t i;
 	int r = -1;
 
-	if (w == NULL || meta_write(&c->meta, w, err) < 0)
+	if (w == NULL || check_target(c, path, err) < 0 ||
+	    meta_write(&c->meta, w, err) < 0)
 		goto end;
 	for (i = 0; i < c->plan.n; i++) {
 		t = &c->plan.tensor[i];

@@ -23,6 +23,7 @@
 /* DIR/NAME; fails if that is too long. */
 int folder_path(char *out, size_t size, const char *dir, struct pico_str name,
     struct pico_err *err);
+/* Whether there is something of that name, if only a link to nothing. */
 bool folder_has(const char *dir, const char *name);
 
 /* A file of JSON. The root is an object, without equal keys. */
@@ -112,7 +113,8 @@ struct st_tensor *st_find(const struct st_set *s, struct pico_str name);
 /* ---- config.json (config.c) ---- */
 
 /* Sizes by letter, for the shapes in the table of names:
-   A rows of fused q, k, v   C positions       D embedding    E experts
+   A rows of fused q, k, v   B best experts    C positions
+   D embedding               E experts
    F feed-forward            G 2 F             H head         I inner (ssm)
    J 2 I                     K rows of k or v  L layers       M kv heads
    N heads                   P state (ssm)     Q rows of q    R kernel (ssm)
@@ -322,6 +324,7 @@ struct plan {
 	const struct st_tensor **src;
 	size_t n_src, cap_src;
 	uint64_t elements, expert_elements;
+	struct pico_err lost;	/* what is missing, or empty */
 };
 int plan_make(struct pico_convert *c, struct pico_err *err);
 /* The row of the sources that row r of a tensor is. */

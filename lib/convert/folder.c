@@ -2,7 +2,7 @@
 /* Files of a folder: paths, JSON with its members, strings. */
 #include <errno.h>
 #include <inttypes.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "convert.h"
 
@@ -28,9 +28,11 @@ bool
 folder_has(const char *dir, const char *name)
 {
 	char path[4096];
+	struct stat st;
 
+	/* a link to nothing is a download that is not complete */
 	return folder_path(path, sizeof path, dir, str_of(name), NULL) == 0 &&
-	    (access(path, F_OK) == 0 || errno != ENOENT);
+	    (lstat(path, &st) == 0 || errno != ENOENT);
 }
 
 int

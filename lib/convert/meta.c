@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The keys of the file to be, in order. */
+#include <float.h>
 #include <inttypes.h>
 
 #include "convert.h"
@@ -9,6 +10,7 @@ static struct meta_key *
 add(struct meta *m, const char *key, uint32_t type, struct pico_err *err)
 {
 	struct meta_key *k;
+	size_t i;
 	int n;
 
 	if (mem_grow(&m->key, &m->cap, m->n + 1, sizeof *m->key, "keys",
@@ -23,6 +25,12 @@ add(struct meta *m, const char *key, uint32_t type, struct pico_err *err)
 		    strlen(key)));
 		return NULL;
 	}
+	for (i = 0; i < m->n; i++)
+		if (strcmp(m->key[i].key, k->key) == 0) {
+			(void)fail(err, "key '%s' would be there twice",
+			    k->key);
+			return NULL;
+		}
 	m->n++;
 	return k;
 }
@@ -59,6 +67,10 @@ meta_real(struct meta *m, const char *key, double v, struct pico_err *err)
 
 	if (k == NULL)
 		return -1;
+	/* none of them can be negative; in 32 bits, some are none or infinite */
+	if (!(v >= 0 && v <= (double)FLT_MAX) || (v > 0 && (float)v == 0))
+		return fail(err, "key '%s' would be %g, should be 0 or of %g "
+		    "to %g", k->key, v, (double)FLT_TRUE_MIN, (double)FLT_MAX);
 	k->real = v;
 	return 0;
 }

@@ -209,13 +209,14 @@ static const struct setting settings_none[] = { SETTINGS_END };
 static const struct setting settings_mixtral[] = {
 	{ "num_local_experts|num_experts", "expert_count", SET_WHOLE, true, 0,
 	  'E' },
-	{ "num_experts_per_tok", "expert_used_count", SET_WHOLE, true, 0, 0 },
+	{ "num_experts_per_tok", "expert_used_count", SET_WHOLE, true, 0, 'B' },
 	SETTINGS_END
 };
 #define QWEN_EXPERTS(norm) \
 	{ "num_experts|num_local_experts", "expert_count", SET_WHOLE, true, 0, \
 	  'E' }, \
-	{ "num_experts_per_tok", "expert_used_count", SET_WHOLE, true, 0, 0 }, \
+	{ "num_experts_per_tok", "expert_used_count", SET_WHOLE, true, 0, \
+	  'B' }, \
 	{ "moe_intermediate_size", "expert_feed_forward_length", SET_WHOLE, \
 	  true, 0, 'X' }, \
 	MUST_BE("norm_topk_prob", norm), \
@@ -258,11 +259,12 @@ static const struct setting settings_falcon[] = {
 	MUST_BE("alibi", 0), MUST_BE("bias", 0), MUST_BE("parallel_attn", 1),
 	SETTINGS_END
 };
+/* 1 is what a configuration without them means */
 static const struct setting settings_granite[] = {
-	{ "attention_multiplier", "attention.scale", SET_SCALE, false, 0, 0 },
-	{ "embedding_multiplier", "embedding_scale", SET_SCALE, false, 0, 0 },
-	{ "residual_multiplier", "residual_scale", SET_SCALE, false, 0, 0 },
-	{ "logits_scaling", "logit_scale", SET_SCALE, false, 0, 0 },
+	{ "attention_multiplier", "attention.scale", SET_SCALE, false, 1, 0 },
+	{ "embedding_multiplier", "embedding_scale", SET_SCALE, false, 1, 0 },
+	{ "residual_multiplier", "residual_scale", SET_SCALE, false, 1, 0 },
+	{ "logits_scaling", "logit_scale", SET_SCALE, false, 1, 0 },
 	SETTINGS_END
 };
 static const struct setting settings_mamba[] = {

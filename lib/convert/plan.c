@@ -154,12 +154,16 @@ check_shape(const struct pico_convert *c, const struct st_tensor *t,
 	return 0;
 }
 
-static int
-missing(const struct place *p, const char *name, struct pico_err *err)
+/* The first that is missing is noted: what there is instead is found later. */
+static void
+missing(struct place *p, const char *name)
 {
-	return fail(err, "tensor '%s' is missing (%s of a %s with %" PRIu32
-	    " layers)", show(name, strlen(name)), p->row->to,
-	    p->c->class->name, SIZE(&p->c->sizes, 'L'));
+	struct pico_err *lost = &p->c->plan.lost;
+
+	if (*lost->msg == '\0')
+		(void)fail(lost, "tensor '%s' is missing (%s of a %s with %"
+		    PRIu32 " layers)", show(name, strlen(name)), p->row->to,
+		    p->c->class->name, SIZE(&p->c->sizes, 'L'));
 }
 
 /* ---- the tensors ---- */
@@ -274,7 +278,7 @@ plan_bytes(const struct out_tensor *t)
 }
 
 /* The sources of a tensor, `count` of them, each with that shape. *stored gets
-   the type that holds them all. Returns 1; 0 if there are none, and need not be. */
+   the type that holds them all. Returns 1; 0 if there are none, or not all. */
 static int
 find_sources(struct place *p, struct out_tensor *o, const char *shape,
     uint32_t count, bool must, uint32_t *stored, struct pico_err *err)
@@ -287,10 +291,10 @@ find_sources(struct place *p, struct out_tensor *o, const char *shape,
 	o->src = c->plan.n_src;
 	for (i = 0; i < count; i++) {
 		t = find_source(p, i, name, sizeof name);
-		if (t == NULL && i == 0 && !must)
-			return 0;
+		if (t == NULL && (i > 0 || must))
+			missing(p, name);
 		if (t == NULL)
-			return missing(p, name, err);
+			return 0;
 		if (check_shape(c, t, name, shape, err) < 0 ||
 		    mem_grow(&c->plan.src, &c->plan.cap_src,
 		    c->plan.n_src + 1, sizeof *c->plan.src, "tensor table",
@@ -327,7 +331,7 @@ shape_of(const struct place *p, const char *shape, bool bias, uint64_t *dims)
 }
 
 /* One tensor of a row of the table: its weight, or its bias if `suffix` says
-   so. Returns 1; 0 if it is not there and need not be. */
+   so. Returns 1; 0 if it is not there. */
 static int
 place_tensor(struct place *p, bool must, struct pico_err *err)
 {
@@ -441,11 +445,16 @@ static int
 place_made(struct pico_convert *c, const char *name, const float *v,
     struct pico_err *err)
 {
-	uint64_t n = c->n_rot / 2;
+	uint64_t n = c->n_rot / 2, i;
 	struct out_tensor *o;
 
 	if (v == NULL)
 		return 0;
+	for (i = 0; i < n; i++)
+		if (!(v[i] > 0 && v[i] - v[i] == 0))
+			return fail(err, "'config.json': the rope scaling "
+			    "gives a factor of %g to pair %" PRIu64 " of a "
+			    "head", v[i], i);
 	o = add(c, err);
 	if (o == NULL)
 		return -1;
@@ -461,8 +470,10 @@ place_made(struct pico_convert *c, const char *name, const float *v,
 int
 plan_make(struct pico_convert *c, struct pico_err *err)
 {
+	const struct st_tensor *t;
+	struct plan *p = &c->plan;
 	uint32_t layer;
-	size_t i;
+	size_t i, before = 0;
 
 	if (unwrap(c, err) < 0 ||
 	    place_rows(c, c->class->global, false, 0, err) < 0 ||
@@ -470,14 +481,21 @@ plan_make(struct pico_convert *c, struct pico_err *err)
 	    place_made(c, "rope_factors_long.weight", c->rope_long, err) < 0 ||
 	    place_made(c, "rope_factors_short.weight", c->rope_short, err) < 0)
 		return -1;
-	for (layer = 0; layer < SIZE(&c->sizes, 'L'); layer++)
+	/* layers of which nothing is there end a search for what is missing */
+	for (layer = 0; layer < SIZE(&c->sizes, 'L') &&
+	    (*p->lost.msg == '\0' || p->n > before); layer++) {
+		before = p->n;
 		if (place_rows(c, c->class->layer, true, layer, err) < 0)
 			return -1;
-	for (i = 0; i < c->weights.n; i++)
-		if (!c->weights.tensor[i].used)
-			return fail(err, "tensor '%s' is none that a %s has, "
-			    "with %" PRIu32 " layers",
-			    show_str(c->weights.tensor[i].name),
-			    c->class->name, SIZE(&c->sizes, 'L'));
-	return 0;
+	}
+	t = c->weights.tensor;
+	for (i = 0; i < c->weights.n && t[i].used; i++)
+		;
+	if (*p->lost.msg != '\0')
+		return i == c->weights.n ? fail(err, "%s", p->lost.msg) :
+		    fail(err, "%s, '%s' is none of its tensors", p->lost.msg,
+		    show_str(t[i].name));
+	return i == c->weights.n ? 0 : fail(err, "tensor '%s' is none that a "
+	    "%s has, with %" PRIu32 " layers", show_str(t[i].name),
+	    c->class->name, SIZE(&c->sizes, 'L'));
 }

@@ -139,6 +139,7 @@ sentencepiece_read(struct pico_convert *c, const uint8_t *p, size_t n,
 {
 	struct wire w = { p, n, 0, 0, err };
 	uint64_t kind = 1, prefix = 1;	/* the defaults of the format */
+	bool trainer = false, normalizer = false;
 	struct field f;
 	uint32_t id = 0;
 	int r;
@@ -146,11 +147,13 @@ sentencepiece_read(struct pico_convert *c, const uint8_t *p, size_t n,
 	while ((r = next_field(&w, &f)) > 0) {
 		if (f.kind != WIRE_BYTES)
 			continue;
+		trainer = trainer || f.number == 2;
+		normalizer = normalizer || f.number == 3;
 		if (f.number == 1)
 			r = read_piece(c, f.bytes, id++);
-		else if (f.number == 2)		/* trainer: model type */
+		else if (f.number == 2)		/* model type */
 			r = read_number(f.bytes, 3, &kind);
-		else if (f.number == 3)		/* normalizer: dummy prefix */
+		else if (f.number == 3)		/* dummy prefix */
 			r = read_number(f.bytes, 3, &prefix);
 		if (r < 0)
 			return -1;
@@ -159,6 +162,11 @@ sentencepiece_read(struct pico_convert *c, const uint8_t *p, size_t n,
 		return -1;
 	if (id == 0)
 		return fail(err, "'" FILE_NAME "' has no pieces");
+	/* behind the pieces: a file cut between two of those has neither */
+	if (!trainer || !normalizer)
+		return fail(err, "'" FILE_NAME "' has no %s after %" PRIu32
+		    " pieces: it is cut short", trainer ? "normalizer" :
+		    "trainer", id);
 	if (kind != 1 && kind != 2)
 		return fail(err, "'" FILE_NAME "' is of model type %" PRIu64
 		    ", only unigram (1) and BPE (2) can be converted", kind);

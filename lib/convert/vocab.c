@@ -398,6 +398,7 @@ read_special(struct pico_convert *c, struct pico_err *err)
 /* ---- chat templates ---- */
 
 #define TEMPLATE_KEY "tokenizer.chat_template"
+#define TEMPLATES 100	/* in one list */
 
 /* A name in a key has letters and digits only. */
 static int
@@ -436,6 +437,9 @@ template_list(struct pico_convert *c, const struct doc *d, uint32_t list,
 	for (i = d->json.node[list].first; i != JSON_NONE;
 	    i = d->json.node[i].next)
 		n++;
+	if (n > TEMPLATES)
+		return fail(err, "'%s' has %zu chat templates, at most %d are "
+		    "allowed", d->name, n, TEMPLATES);
 	c->words.template_name = mem_new(n, sizeof *c->words.template_name,
 	    "chat templates", err);
 	if (c->words.template_name == NULL)
