@@ -26,6 +26,13 @@ run_split() {
 	stderr=$(cat "$BATS_TEST_TMPDIR/stderr")
 }
 
+# Skips where no faulty system can be put under a program.
+need_preload() {
+	[ -f "$BUILD_DIR/tests/preload.so" ] &&
+	    LD_PRELOAD=$BUILD_DIR/tests/preload.so pico-inspect -V >/dev/null ||
+		skip 'needs a libc with LD_PRELOAD and no sanitizer'
+}
+
 # expect_error STATUS PATTERN: exit status, nothing on stdout, one line on
 # stderr that holds the pattern (an extended regular expression).
 expect_error() {

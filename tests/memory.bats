@@ -254,13 +254,8 @@ hush() {
 	done
 }
 
-faulty_disk() {
-	LD_PRELOAD=$BUILD_DIR/tests/preload.so pico-inspect -V >/dev/null ||
-		skip 'needs a libc with LD_PRELOAD and no sanitizer'
-}
-
 @test "memory: a disk that fails" {
-	faulty_disk
+	need_preload
 	lo=$(least)
 	# in the first pass, in a later one, in the last matrix
 	for after in 4096 100000 5000000 20000000; do
@@ -278,7 +273,7 @@ faulty_disk() {
 }
 
 @test "memory: rows made before the disk failed are in the file, whole" {
-	faulty_disk
+	need_preload
 	lo=$(least)
 	pico-forward -a --memory max p >want
 	pico-forward -a -T --memory max p >want.text
@@ -307,7 +302,7 @@ faulty_disk() {
 }
 
 @test "memory: a file system that cannot read past the page cache" {
-	faulty_disk
+	need_preload
 	pico-forward -a --memory max p >want
 	LD_PRELOAD=$BUILD_DIR/tests/preload.so PRELOAD_PLAIN=1 \
 	    pico-forward -a --memory $(least) p >got
@@ -315,7 +310,7 @@ faulty_disk() {
 }
 
 @test "memory: a warning where each step will be slow" {
-	faulty_disk
+	need_preload
 	lo=$(least)
 	export LD_PRELOAD=$BUILD_DIR/tests/preload.so
 	PRELOAD_DELAY=100000 pico-forward --memory $lo p 2>err >/dev/null

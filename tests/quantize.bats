@@ -205,7 +205,7 @@ at() {
 }
 
 @test 'quantize: each call that can fail' {
-	[ -f "$BUILD_DIR/tests/preload.so" ] || skip 'needs preload.so'
+	need_preload
 	for call in write temp sync close rename thread mmap open stat; do
 		for n in $(seq 200); do
 			rm -f ../told out.gguf
@@ -225,7 +225,7 @@ at() {
 }
 
 @test 'quantize: pieces of any size, and interruptions' {
-	[ -f "$BUILD_DIR/tests/preload.so" ] || skip 'needs preload.so'
+	need_preload
 	pico-quantize f16.gguf want.gguf Q4_K_M
 	LD_PRELOAD=$BUILD_DIR/tests/preload.so PRELOAD_SHORT=1009 \
 	    pico-quantize f16.gguf out.gguf Q4_K_M

@@ -13,11 +13,6 @@ setup() {
 	PRELOAD=$BUILD_DIR/tests/preload.so
 }
 
-need_preload() {
-	LD_PRELOAD=$PRELOAD pico-inspect -V >/dev/null ||
-		skip 'needs a libc with LD_PRELOAD and no sanitizer'
-}
-
 # each KIND ERRNO COMMAND...: with the 1st, 2nd, ... call failing, the command
 # (which reads ./in) exits 1 with one line; or the call was none that matters,
 # and the output is what it always is. No file is left but those that were there
