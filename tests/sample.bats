@@ -453,6 +453,7 @@ mirostat" --samplers ''
 
 @test "sample: what -h and the page say of the samplers is so" {
 	row() { printf '# 9 8\n1\t1 3.5 2 0 1.25 -1 3 2.5 0\n'; }
+	cd "$BATS_TEST_TMPDIR"
 	# the defaults
 	row | pico-sample --show >want
 	pico-sample -h | sed -n '/--seed/,/--min-keep/s/^ *\(-., \)\{0,1\}\(--[^ ]*\) [A-Z].*(\([-0-9.]*\)\(: [a-z]*\)\{0,1\})$/\2 \3/p' \
