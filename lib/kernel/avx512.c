@@ -36,7 +36,8 @@ matmul(const struct matmul *m, size_t r0, size_t r1)
 		end = r1 - (r1 - r0) % TILE;
 		avx512_tiles(m, r0, end);
 	}
-	avx512_rows(m, end, r1);
+	if (end < r1)
+		avx512_rows(m, end, r1);
 }
 
 AVX512_BEGIN

@@ -10,19 +10,21 @@
 
 #include "avx512_unpack.h"
 
-/* Columns with accumulators at a time. */
-#define COLS 256
+/* Groups of a row that are unpacked at a time. Rows that are not longer meet all
+   columns at once. Of others the accumulators of so many columns wait for the next
+   groups. */
+#define GROUPS 24
+#define COLS 128
 #define ROOM (COLS + WIDE)	/* for those that are there twice */
 #define COLS_FLOAT 126
 /* Tiles, one below the other, that meet an activation in a register. */
 #define TILES 2
-/* Groups of small blocks that are unpacked at a time: the accumulators need not
-   go to the second cache and back for each. Super-blocks touch theirs seldom. */
-#define GROUPS 4
 /* Columns that meet a weight in a register: what they need fits in registers. With
    8 sums were put aside and fetched again, and that was 10 % slower. */
 #define WIDE 6
 #define NARROW 4
+/* Last turns of WIDE columns that fetch the next tiles. */
+#define LATE 8
 /* Elements of float rows widened at a time; every type's block divides it. */
 #define PIECE 512
 /* Rows and columns of a block of float sums in registers. */
@@ -291,18 +293,32 @@ unpack_tile(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 
 /* ---- multiplying ---- */
 
-/* What is fetched meanwhile, some bytes now and then. */
-struct ahead {
-	const uint8_t *p;
-	size_t now;
+/* Some unpacked groups, one after the other in their rows, and some columns. */
+struct meet {
+	const struct tile *tile[TILES];	/* one below the other */
+	size_t n_groups, n_blocks;	/* small blocks */
+	bool first;		/* of the row: nothing was summed yet */
+	int offset;		/* of the codes */
+	const uint8_t *x;	/* from the first block on */
+	size_t x_stride, last;	/* columns beyond this one are not there */
+	/* what is fetched meanwhile, some bytes now and then */
+	const uint8_t *ahead;
+	size_t ahead_now;
 };
 
 KERNEL void
-fetch(struct ahead *a)
+fetch(struct meet *m)
 {
-	for (size_t i = 0; i < a->now; i += 64)
-		_mm_prefetch((const void *)(a->p + i), _MM_HINT_T0);
-	a->p += a->now;
+	for (size_t i = 0; i < m->ahead_now; i += 64)
+		_mm_prefetch((const void *)(m->ahead + i), _MM_HINT_T0);
+	m->ahead += m->ahead_now;
+}
+
+/* A column, or the last one again in place of what is not there. */
+KERNEL const void *
+column(const struct meet *m, size_t c)
+{
+	return m->x + MIN(c, m->last) * m->x_stride;
 }
 
 /* What is done with an unpacked group, of all that types differ in. */
@@ -374,27 +390,24 @@ prepare(struct shape shape, int offset, const struct act_q8k *a,
 }
 
 /*
- * A super-block b of some tiles with n columns x, of which those after `last`
- * are the same again. Sums stay below 2^31: a scale times its codes and
- * activations is at most 32 * 16 * 241 * 127.
+ * Super-blocks of some tiles with n columns. Sums stay below 2^31: a scale times
+ * its codes and activations is at most 32 * 16 * 241 * 127.
  */
 KERNEL void
-multiply_super(struct shape shape, int offset, int tiles, int n,
-    const struct tile *const *t, size_t b, const uint8_t *x, size_t x_stride,
-    size_t last, struct ahead *ahead, struct sums *acc)
+multiply_super(struct shape shape, int tiles, int n, struct meet *m, size_t b,
+    const struct tile *const *t, const struct act_q8k *const *a,
+    struct sums *acc)
 {
-	const struct act_q8k *a[WIDE];
-	const int8_t *q[WIDE];
 	const int runs = 64 / shape.fours;
+	const __mmask16 begun = m->first && b < 8 ? 0 : 0xffff;
+	const int8_t *q[WIDE];
 	struct column col[WIDE];
 	__m512i isum[TILES][WIDE], msum[TILES][WIDE];
 
 	UNROLL
 	for (int c = 0; c < n; c++) {
-		a[c] = (const struct act_q8k *)(const void *)(x +
-		    MIN((size_t)c, last) * x_stride) + b;
 		q[c] = a[c]->q;
-		prepare(shape, offset, a[c], &col[c]);
+		prepare(shape, m->offset, a[c], &col[c]);
 		UNROLL
 		for (int k = 0; k < tiles; k++)
 			isum[k][c] = msum[k][c] = _mm512_setzero_si512();
@@ -413,7 +426,7 @@ multiply_super(struct shape shape, int offset, int tiles, int n,
 				s[k][c] = v;
 		}
 		if (at % 8 == 0)
-			fetch(ahead);
+			fetch(m);
 		dot_codes(shape.fours, tiles, n, t, q, at, 4 * at, s);
 		UNROLL
 		for (int k = 0; k < tiles; k++) {
@@ -441,8 +454,7 @@ multiply_super(struct shape shape, int offset, int tiles, int n,
 
 		UNROLL
 		for (int k = 0; k < tiles; k++) {
-			__m512 v = b < 8 ? _mm512_setzero_ps() :
-			    acc[b % 8 * ROOM + (size_t)c].v[k];
+			__m512 v = _mm512_maskz_load_ps(begun, &acc[c].v[k]);
 
 			v = _mm512_fmadd_ps(_mm512_mul_ps(t[k]->d[0], da),
 			    _mm512_cvtepi32_ps(isum[k][c]), v);
@@ -450,95 +462,147 @@ multiply_super(struct shape shape, int offset, int tiles, int n,
 				v = _mm512_fmadd_ps(
 				    _mm512_mul_ps(t[k]->m[0], da),
 				    _mm512_cvtepi32_ps(msum[k][c]), v);
-			acc[b % 8 * ROOM + (size_t)c].v[k] = v;
+			acc[c].v[k] = v;
 		}
 	}
 }
 
-/* The same for `blocks` small blocks from b on. */
+/* Small blocks, up to 8: a group. */
 KERNEL void
-multiply_small(struct shape shape, int tiles, int n,
-    const struct tile *const *t, size_t b, size_t blocks, int offset,
-    const uint8_t *x, size_t x_stride, size_t last, struct ahead *ahead,
-    struct sums *acc)
+multiply_small(struct shape shape, int tiles, int n, struct meet *m,
+    size_t blocks, __mmask16 begun, const struct tile *const *t,
+    const struct act_q8 **a, struct sums *acc)
 {
-	for (size_t i = 0; i < blocks; i++) {
-		const struct act_q8 *a[WIDE];
+	const int sign = shape.min ? 1 : -m->offset;
+
+	for (size_t i = 0; i < blocks; i++, acc += ROOM) {
 		const int8_t *q[WIDE];
 		__m512i s[TILES][WIDE];
+		__m512 d[TILES], min[TILES];
 
 		UNROLL
 		for (int c = 0; c < n; c++) {
-			a[c] = (const struct act_q8 *)(const void *)(x +
-			    MIN((size_t)c, last) * x_stride) + b + i;
 			q[c] = a[c]->q;
 			UNROLL
 			for (int k = 0; k < tiles; k++)
 				s[k][c] = _mm512_setzero_si512();
 		}
-		fetch(ahead);
+		fetch(m);
 		dot_codes(8, tiles, n, t, q, 8 * i, 0, s);
+		UNROLL
+		for (int k = 0; k < tiles; k++) {
+			d[k] = t[k]->d[i];
+			IN_REGISTER(d[k]);
+			if (shape.min) {
+				min[k] = t[k]->m[i];
+				IN_REGISTER(min[k]);
+			}
+		}
 		UNROLL
 		for (int c = 0; c < n; c++) {
 			__m512 da = _mm512_set1_ps(a[c]->d);
 			/* not by a vector: those multiply all the time */
-			__m512i sum = _mm512_set1_epi32(a[c]->sum *
-			    (shape.min ? 1 : -offset));
+			__m512i sum = _mm512_set1_epi32(a[c]->sum * sign);
 
 			UNROLL
 			for (int k = 0; k < tiles; k++) {
-				__m512 v = b == 0 ? _mm512_setzero_ps() :
-				    acc[i * ROOM + (size_t)c].v[k];
+				__m512 v = _mm512_maskz_load_ps(begun,
+				    &acc[c].v[k]);
 
-				v = _mm512_fmadd_ps(
-				    _mm512_mul_ps(t[k]->d[i], da),
+				v = _mm512_fmadd_ps(_mm512_mul_ps(d[k], da),
 				    _mm512_cvtepi32_ps(shape.min ? s[k][c] :
 				    _mm512_add_epi32(s[k][c], sum)), v);
 				if (shape.min)
 					v = _mm512_fmadd_ps(
-					    _mm512_mul_ps(t[k]->m[i], da),
+					    _mm512_mul_ps(min[k], da),
 					    _mm512_cvtepi32_ps(sum), v);
-				acc[i * ROOM + (size_t)c].v[k] = v;
+				acc[c].v[k] = v;
 			}
+			a[c]++;
 		}
 	}
 }
 
-/* n_groups groups from number g on, with all columns */
+/* All groups. */
 KERNEL void
-multiply_columns(struct shape shape, int tiles, const struct matmul *m,
-    struct work *k, size_t g, size_t n_groups, const uint8_t *x, size_t cols,
-    struct ahead ahead)
+multiply_groups(struct shape shape, int tiles, int n, struct meet *m,
+    struct sums *acc)
 {
-	const int offset = code_offset(m->type);
+	const struct act_q8 *small[WIDE];
+	const struct act_q8k *super[WIDE];
+	const struct tile *t[TILES];
 
-	for (size_t c = 0, n; c < cols; c += n, x += n * m->x_stride) {
-		size_t left = cols - c;
+	UNROLL
+	for (int c = 0; c < n; c++) {
+		small[c] = column(m, (size_t)c);
+		super[c] = column(m, (size_t)c);
+	}
+	UNROLL
+	for (int k = 0; k < tiles; k++)
+		t[k] = m->tile[k];
+	for (size_t g = 0; g < m->n_groups; g++) {
+		if (shape.super)
+			multiply_super(shape, tiles, n, m, g, t, super,
+			    acc + g % 8 * ROOM);
+		else
+			multiply_small(shape, tiles, n, m,
+			    MIN(8, m->n_blocks - 8 * g),
+			    m->first && g == 0 ? 0 : 0xffff, t, small, acc);
+		UNROLL
+		for (int c = 0; c < n; c++)
+			super[c]++;
+		UNROLL
+		for (int k = 0; k < tiles; k++)
+			t[k]++;
+	}
+}
 
-		/* 7 and 8 are twice NARROW */
-		n = left > NARROW && left != 7 && left != 8 ? WIDE : NARROW;
-		for (size_t i = 0; i < n_groups; i++) {
-			const struct tile *t[TILES] = { &k->tile[0][i],
-			    &k->tile[1][i] };
-			size_t blocks = MIN(8, m->n_in / 32 - 8 * (g + i));
+/*
+ * The kernels: a function each, so that the compiler finds registers for all.
+ * Of each shape for one tile and two, and NARROW and WIDE columns.
+ */
+typedef void meet_fn(struct meet *m, struct sums *acc);
+#define MEET(name, tiles, n, ...) \
+static __attribute__((noinline)) void \
+name##_##tiles##_##n(struct meet *m, struct sums *acc) \
+{ \
+	multiply_groups((struct shape){ __VA_ARGS__ }, tiles, n, m, acc); \
+}
+#define SHAPE(name, ...) \
+MEET(name, 1, NARROW, __VA_ARGS__) \
+MEET(name, 1, WIDE, __VA_ARGS__) \
+MEET(name, 2, NARROW, __VA_ARGS__) \
+MEET(name, 2, WIDE, __VA_ARGS__) \
+static meet_fn *const name[2][2] = { \
+	{ name##_1_NARROW, name##_1_WIDE }, \
+	{ name##_2_NARROW, name##_2_WIDE }, \
+};
+SHAPE(small, false, false, 8)
+SHAPE(small_min, false, true, 8)
+SHAPE(super32, true, false, 8)
+SHAPE(super32_min, true, true, 8)
+SHAPE(super16, true, false, 4)
+SHAPE(super16_min, true, true, 4)
 
-#define MULTIPLY(n) \
-			if (shape.super) \
-				multiply_super(shape, offset, tiles, n, t, \
-				    g + i, x, m->x_stride, left - 1, &ahead, \
-				    &k->acc[0][c]); \
-			else \
-				multiply_small(shape, tiles, n, t, \
-				    8 * (g + i), blocks, offset, x, \
-				    m->x_stride, left - 1, &ahead, &k->acc[0][c])
-			if (c > 0)
-				ahead.now = 0;
-			if (n == NARROW)
-				MULTIPLY(NARROW);
-			else
-				MULTIPLY(WIDE);
-#undef MULTIPLY
-		}
+/* By the type of the weights, the number of tiles - 1, and WIDE columns or not;
+   NULL for float weights. */
+static meet_fn *
+meet_of(uint32_t type, int tiles, bool wide)
+{
+	switch (type) {
+	case TYPE_Q4_0: case TYPE_Q5_0: case TYPE_Q8_0: case TYPE_IQ4_NL:
+	case TYPE_MXFP4:
+		return small[tiles - 1][wide];
+	case TYPE_Q4_1: case TYPE_Q5_1:
+		return small_min[tiles - 1][wide];
+	case TYPE_IQ4_XS:
+		return super32[tiles - 1][wide];
+	case TYPE_Q4_K: case TYPE_Q5_K:
+		return super32_min[tiles - 1][wide];
+	case TYPE_Q3_K: case TYPE_Q6_K:
+		return super16[tiles - 1][wide];
+	default:
+		return super16_min[tiles - 1][wide];
 	}
 }
 
@@ -558,40 +622,77 @@ tree_rows(const struct sums *acc, int t)
 	    _mm512_add_ps(s[3], s[7])));
 }
 
-/* Some tiles, one below the other, with up to COLS columns. */
+/* Past the caches: lines of y are far from each other, and to wait for what is in
+   them took 3 to 5 % of the time. */
 KERNEL void
-multiply_tiles(struct shape shape, int tiles, struct work *k,
-    const struct matmul *m, const uint8_t *w, const uint8_t *x, size_t cols,
-    float *y)
+store_rows(float *y, __m512 v)
+{
+	if ((uintptr_t)y % 64 == 0)
+		_mm512_stream_ps(y, v);
+	else
+		_mm512_storeu_ps(y, v);
+}
+
+/*
+ * Some tiles, one below the other, with some columns: all of them, or COLS if
+ * rows have more than GROUPS groups.
+ */
+static void
+multiply_tiles(int tiles, struct work *k, const struct matmul *m,
+    const uint8_t *w, const uint8_t *x, size_t cols, float *y)
 {
 	const struct pico_type *type = pico_type(m->type);
-	size_t group = type->bytes * (256 / type->block);
-	size_t n_groups = (m->n_in + 255) / 256;
-	size_t step = shape.super ? 1 : GROUPS;
-	/* the next tiles are front to back after these */
-	size_t bytes = (size_t)(tiles * TILE) * m->row_bytes;
-	size_t share = bytes / n_groups;
+	const bool super = kernel_act_kind(m->type) == ACT_Q8K;
+	const size_t group = type->bytes * (256 / type->block);
+	const size_t row = m->n_in / type->block * type->bytes;
+	const size_t all = (m->n_in + 255) / 256;
+	const bool once = all <= GROUPS;
+	struct meet meet = {
+		.offset = code_offset(m->type), .x_stride = m->x_stride,
+	};
+	/* the next tiles are front to back after these; they are fetched with
+	   the last columns, so that they are still there when these are done */
+	const size_t bytes = (size_t)(tiles * TILE) * m->row_bytes;
+	const size_t late = MIN(cols, LATE * WIDE);
+	const size_t share = bytes / all * WIDE / late / 8;
+	size_t g, c, n, i;
+	int t;
 
+	meet.ahead = w + bytes;
 	/* accumulators that nothing comes to; others begin with their first */
-	if (m->n_in < (shape.super ? 8 * 256 : 256))
+	if (m->n_in < (super ? 8 * 256 : 256))
 		memset(k->acc, 0, sizeof k->acc);
-	for (size_t g = 0; g < n_groups; g += step) {
-		size_t n = MIN(step, n_groups - g);
-
-		for (size_t i = 0; i < n; i++)
-			for (int t = 0; t < tiles; t++)
+	for (g = 0; g < all; g += meet.n_groups) {
+		meet.n_groups = MIN(GROUPS, all - g);
+		meet.n_blocks = m->n_in / 32 - 8 * g;
+		meet.first = g == 0;
+		for (i = 0; i < meet.n_groups; i++)
+			for (t = 0; t < tiles; t++)
 				unpack_tile(m->type, w + (g + i) * group +
 				    (size_t)(t * TILE) * m->row_bytes,
-				    m->row_bytes,
-				    m->n_in / type->block * type->bytes -
-				    (g + i) * group, &k->tile[t][i]);
-		multiply_columns(shape, tiles, m, k, g, n, x, cols,
-		    (struct ahead){ w + bytes + g * share, share / 8 });
+				    m->row_bytes, row - (g + i) * group,
+				    &k->tile[t][i]);
+		for (c = 0; c < cols; c += n) {
+			size_t left = cols - c;
+			/* 7 and 8 are twice NARROW */
+			bool wide = left > NARROW && left != 7 && left != 8;
+			struct sums *acc = &k->acc[0][once ? 0 : c];
+
+			n = wide ? WIDE : NARROW;
+			for (t = 0; t < tiles; t++)
+				meet.tile[t] = k->tile[t];
+			meet.x = x + c * m->x_stride + g * (super ?
+			    sizeof(struct act_q8k) : 8 * sizeof(struct act_q8));
+			meet.last = MIN(n, left) - 1;
+			meet.ahead_now = left <= late ? share : 0;
+			meet_of(m->type, tiles, wide)(&meet, acc);
+			for (i = 0; g + meet.n_groups == all &&
+			    i <= meet.last; i++)
+				for (t = 0; t < tiles; t++)
+					store_rows(y + (c + i) * m->y_stride +
+					    t * TILE, tree_rows(acc + i, t));
+		}
 	}
-	for (size_t c = 0; c < cols; c++)
-		for (int t = 0; t < tiles; t++)
-			_mm512_storeu_ps(y + c * m->y_stride + t * TILE,
-			    tree_rows(&k->acc[0][c], t));
 }
 
 /* ---- float weights ---- */
@@ -692,66 +793,38 @@ tile_float(struct work *k, const struct matmul *m, const uint8_t *w,
 
 /* ---- the choice ---- */
 
-/* `tiles` tiles with up to COLS or COLS_FLOAT columns. */
-KERNEL void
-multiply(int tiles, struct work *k, const struct matmul *m, const uint8_t *w,
-    const uint8_t *x, size_t cols, float *y)
-{
-	const struct shape small = { false, false, 8 };
-	const struct shape small_min = { false, true, 8 };
-	const struct shape super32 = { true, false, 8 };
-	const struct shape super32_min = { true, true, 8 };
-	const struct shape super16 = { true, false, 4 };
-	const struct shape super16_min = { true, true, 4 };
-
-	switch (m->type) {
-	case TYPE_Q4_0: case TYPE_Q5_0: case TYPE_Q8_0: case TYPE_IQ4_NL:
-	case TYPE_MXFP4:
-		multiply_tiles(small, tiles, k, m, w, x, cols, y);
-		break;
-	case TYPE_Q4_1: case TYPE_Q5_1:
-		multiply_tiles(small_min, tiles, k, m, w, x, cols, y);
-		break;
-	case TYPE_IQ4_XS:
-		multiply_tiles(super32, tiles, k, m, w, x, cols, y);
-		break;
-	case TYPE_Q4_K: case TYPE_Q5_K:
-		multiply_tiles(super32_min, tiles, k, m, w, x, cols, y);
-		break;
-	case TYPE_Q3_K: case TYPE_Q6_K:
-		multiply_tiles(super16, tiles, k, m, w, x, cols, y);
-		break;
-	case TYPE_Q2_K:
-		multiply_tiles(super16_min, tiles, k, m, w, x, cols, y);
-		break;
-	default:
-		tile_float(k, m, w, x, cols, y);
-	}
-}
-
 void
 avx512_tiles(const struct matmul *m, size_t r0, size_t r1)
 {
 	bool floats = kernel_act_kind(m->type) == ACT_F32;
-	size_t at_once = floats ? COLS_FLOAT : COLS, tiles;
+	size_t at_once = floats ? COLS_FLOAT :
+	    m->n_in <= 256 * GROUPS ? m->n_cols : COLS;
+	size_t tiles, bytes;
 	_Alignas(64) struct work k;
 
 	for (size_t r = r0; r < r1; r += tiles * TILE) {
 		const uint8_t *w = (const uint8_t *)m->w + r * m->row_bytes;
 
 		tiles = !floats && r1 - r >= TILES * TILE ? TILES : 1;
+		bytes = tiles * TILE * m->row_bytes;
+		/* what is not mapped yet cannot be fetched ahead */
+		for (size_t i = 0; r1 - r >= 2 * tiles * TILE && i < bytes;
+		    i += 4096)
+			(void)*(const volatile uint8_t *)(w + bytes + i);
 		for (size_t c = 0; c < m->n_cols; c += at_once) {
 			size_t cols = MIN(at_once, m->n_cols - c);
 			const uint8_t *x = (const uint8_t *)m->x +
 			    c * m->x_stride;
 			float *y = m->y + c * m->y_stride + r;
 
-			if (tiles == TILES)
-				multiply(TILES, &k, m, w, x, cols, y);
+			if (floats)
+				tile_float(&k, m, w, x, cols, y);
 			else
-				multiply(1, &k, m, w, x, cols, y);
+				multiply_tiles((int)tiles, &k, m, w, x, cols,
+				    y);
 		}
 	}
+	_mm_sfence();
 }
 
 AVX512_END

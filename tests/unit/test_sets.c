@@ -201,7 +201,7 @@ fill_weights(const struct pico_type *t, uint8_t *w, size_t n_blocks,
 	}
 }
 
-enum { ROWS = 37, COLS = 33, Y_STRIDE = ROWS + 3 };
+enum { ROWS = 37, COLS = 33, MANY = 135, Y_STRIDE = ROWS + 3 };
 
 /* Rows 0..ROWS cut at random places, or in one piece. */
 static void
@@ -216,24 +216,26 @@ multiply(const struct kernels *set, const struct matmul *m, bool cut)
 	}
 }
 
-/* One matrix against the first 1..COLS columns. */
+/* One matrix against the last 1..cols columns. */
 static bool
-same_product(const struct pico_type *t, size_t n_in, enum weights kind)
+same_product(const struct pico_type *t, size_t n_in, enum weights kind,
+    size_t cols)
 {
-	static const size_t n_cols[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33 };
+	static const size_t n_cols[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, COLS,
+	    MANY };
 	enum act_kind ak = kernel_act_kind(t->id);
 	size_t row = n_in / t->block * t->bytes;
 	size_t stride = kernel_act_bytes(ak, n_in) + 4;
-	struct fenced w = fenced(ROWS * row), x = fenced(COLS * stride - 4);
+	struct fenced w = fenced(ROWS * row), x = fenced(cols * stride - 4);
 	struct fenced xf = fenced(n_in * sizeof(float));
-	static float want[COLS * Y_STRIDE], got[COLS * Y_STRIDE];
+	static float want[MANY * Y_STRIDE], got[MANY * Y_STRIDE];
 	struct matmul m = { .type = t->id, .w = w.p, .row_bytes = row,
-	    .n_in = n_in, .x = x.p, .x_stride = stride, .n_cols = COLS,
+	    .n_in = n_in, .x = x.p, .x_stride = stride, .n_cols = cols,
 	    .y = want, .y_stride = Y_STRIDE };
 	bool good = true;
 
 	fill_weights(t, w.p, ROWS * n_in / t->block, kind);
-	for (size_t c = 0; c < COLS; c++) {
+	for (size_t c = 0; c < cols; c++) {
 		uint8_t *dst = (uint8_t *)x.p + c * stride;
 
 		fill(xf.p, n_in, c % 8 < 4 ? (enum values)(c % 8) : TAME);
@@ -242,20 +244,20 @@ same_product(const struct pico_type *t, size_t n_in, enum weights kind)
 		else
 			def->quantize(ak, xf.p, n_in, dst);
 	}
-	for (size_t i = 0; i < COUNT(want); i++)
+	for (size_t i = 0; i < cols * Y_STRIDE; i++)
 		want[i] = 42;
 	def->matmul(&m, 0, ROWS);
 	m.y = got;
-	for (size_t i = 0; i < COUNT(n_cols); i++) {
+	for (size_t i = 0; i < COUNT(n_cols) && n_cols[i] <= cols; i++) {
 		size_t n = n_cols[i];
 
 		m.n_cols = n;
 		/* the last n columns: they end at the fence */
-		m.x = (uint8_t *)x.p + (COLS - n) * stride;
-		for (size_t j = 0; j < COUNT(got); j++)
+		m.x = (uint8_t *)x.p + (cols - n) * stride;
+		for (size_t j = 0; j < n * Y_STRIDE; j++)
 			got[j] = 42;
 		multiply(k, &m, i % 2);
-		good &= same_all(got, want + (COLS - n) * Y_STRIDE,
+		good &= same_all(got, want + (cols - n) * Y_STRIDE,
 		    n * Y_STRIDE);
 	}
 	unfence(&w);
@@ -283,15 +285,20 @@ test_products(void)
 
 			if (t->block == 1)
 				for (size_t i = 0; i < COUNT(lengths); i++)
-					good &= same_product(t, lengths[i], wk);
+					good &= same_product(t, lengths[i], wk,
+					    COLS);
 			else
 				for (size_t i = 0; i < COUNT(blocks); i++)
 					good &= same_product(t,
-					    blocks[i] * t->block, wk);
+					    blocks[i] * t->block, wk, COLS);
 			/* rows of more than one piece, however cut */
 			if (t->block <= 64)
-				good &= same_product(t, 2560 - t->block, wk);
+				good &= same_product(t, 2560 - t->block, wk,
+				    COLS);
 		}
+		/* long rows and many columns, which go in pieces */
+		good &= same_product(t, 6400 - (t->block == 32 ? 32 : 0), SANE,
+		    MANY);
 		snprintf(what, sizeof what, "products with %s", t->name);
 		ok(good, what);
 	}
