@@ -169,6 +169,27 @@ struct factors {
 	__m256i d;			/* pairs of halves d, dmin */
 };
 
+/* words_q3_k() of four super-blocks, as bytes. */
+KERNEL __m512i
+four_factors_q3_k(const uint8_t *const p[4])
+{
+	/* two bytes before: not beyond the end of the block */
+	const __m512i low_at = _mm512_broadcast_i32x4(_mm_setr_epi8(2, 3, 4, 5,
+	    6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9));
+	const __m512i high_at = _mm512_broadcast_i32x4(_mm_setr_epi8(10, 11,
+	    12, 13, 10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13));
+	const __m512i shift = _mm512_broadcast_i32x4(_mm_setr_epi32(4, 2, 0,
+	    30));
+	__m512i v = four_lanes(p[0] + 94, p[1] + 94, p[2] + 94, p[3] + 94);
+	__m512i high = _mm512_rolv_epi32(_mm512_shuffle_epi8(v, high_at),
+	    shift);
+
+	v = _mm512_srlv_epi64(_mm512_shuffle_epi8(v, low_at),
+	    _mm512_set_epi64(4, 0, 4, 0, 4, 0, 4, 0));
+	v = and_or(high, 48, _mm512_and_si512(v, _mm512_set1_epi8(15)));
+	return _mm512_sub_epi8(v, _mm512_set1_epi8(32));
+}
+
 KERNEL void
 row_factors(uint32_t type, const uint8_t *const p[8], struct factors *f)
 {
@@ -191,7 +212,15 @@ row_factors(uint32_t type, const uint8_t *const p[8], struct factors *f)
 		return;
 	}
 	UNROLL
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < 2 && type == TYPE_Q3_K; i++) {
+		s = four_factors_q3_k(p + 4 * i);
+		f->scale[2 * i] = _mm512_cvtepi8_epi16(
+		    _mm512_castsi512_si256(s));
+		f->scale[2 * i + 1] = _mm512_cvtepi8_epi16(
+		    _mm512_extracti64x4_epi64(s, 1));
+	}
+	UNROLL
+	for (size_t i = 0; i < 4 && type != TYPE_Q3_K; i++) {
 		even = factors(type, p[2 * i], &even_min);
 		odd = factors(type, p[2 * i + 1], &odd_min);
 		f->scale[i] = two_halves(even, odd);
@@ -221,10 +250,21 @@ scales_of(uint32_t type, const struct factors *f, size_t i)
 	    _mm512_shuffle_i64x2(v, v, 0xff);
 }
 
+/* ---- small blocks as rows take them ---- */
+
+/* Blocks of 16 bytes of nibbles, low ones first: four at once. */
+KERNEL bool
+fours(uint32_t type)
+{
+	return type == TYPE_Q4_0 || type == TYPE_Q4_1 ||
+	    type == TYPE_IQ4_NL || type == TYPE_MXFP4;
+}
+
 /* ---- activations ---- */
 
 /* Eight activation blocks, laid out for vectors: once for all rows. What is
-   missing at the end of a row is zeros. */
+   missing at the end of a row is zeros. For fours(), the first halves of four
+   blocks come before the second ones. */
 struct acts {
 	int8_t q[256];
 	float d[8];
@@ -257,7 +297,14 @@ lay_out_small(uint32_t type, struct acts *dst, const struct act_q8 *a, size_t n)
 
 		if (b % 8 == 0 && n - b < 8)
 			memset(g, 0, sizeof *g);
-		memcpy(g->q + b % 8 * 32, a[b].q, 32);
+		if (fours(type)) {
+			int8_t *q = g->q + b / 4 % 2 * 128 + b % 4 * 16;
+
+			memcpy(q, a[b].q, 16);
+			memcpy(q + 64, a[b].q + 16, 16);
+		} else {
+			memcpy(g->q + b % 8 * 32, a[b].q, 32);
+		}
 		g->d[b % 8] = a[b].d;
 		g->sum[b % 8] = factor * a[b].sum;
 	}
@@ -297,22 +344,48 @@ lay_out_super(uint32_t type, struct supers *dst, const struct act_q8k *a,
 
 /* ---- blocks of 32 ---- */
 
-/* The eight sums of products in a group. */
+/* The eight sums of products in a group, four blocks to a vector, or two. */
 KERNEL __m256i
-group_sums(uint32_t type, const uint8_t *w, const struct acts *a)
+sums_by_four(uint32_t type, const uint8_t *w, const struct acts *a)
+{
+	const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13,
+	    0, 0, 0, 0, 0, 0, 0, 0), low = _mm512_set1_epi8(15);
+	const size_t bytes = block_bytes(type);
+	__m512i s[2];
+
+	w += type == TYPE_MXFP4 ? 1 : has_min(type) ? 4 : 2;
+	UNROLL
+	for (int h = 0; h < 2; h++, w += 4 * bytes) {
+		__m512i v = four_lanes(w, w + bytes, w + 2 * bytes,
+		    w + 3 * bytes);
+		__m512i c[2] = { _mm512_and_si512(v, low),
+		    _mm512_and_si512(_mm512_srli_epi64(v, 4), low) };
+
+		s[h] = _mm512_setzero_si512();
+		UNROLL
+		for (int i = 0; i < 2; i++)
+			s[h] = _mm512_dpbusd_epi32(s[h],
+			    type == TYPE_IQ4_NL || type == TYPE_MXFP4 ?
+			    look_up(type, c[i]) : c[i],
+			    _mm512_loadu_si512(a->q + 128 * h + 64 * i));
+	}
+	/* in each lane a block of the first four and one of the last */
+	s[0] = _mm512_add_epi32(_mm512_unpacklo_epi32(s[0], s[1]),
+	    _mm512_unpackhi_epi32(s[0], s[1]));
+	s[0] = _mm512_add_epi32(s[0], _mm512_shuffle_epi32(s[0], 0x4e));
+	return _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, s[0]));
+}
+
+KERNEL __m256i
+sums_by_two(uint32_t type, const uint8_t *w, const struct acts *a)
 {
 	__m512i s[4];
-	__m256i isum;
 
 	UNROLL
 	for (int z = 0; z < 4; z++)
 		s[z] = _mm512_dpbusd_epi32(_mm512_setzero_si512(),
 		    codes(type, w, z), _mm512_loadu_si512(a->q + 64 * z));
-	isum = in_order(add_lane_pairs(add_lanes(s[0], s[1], s[2], s[3])));
-	if (!has_min(type))
-		isum = _mm256_add_epi32(isum,
-		    _mm256_loadu_si256((const void *)a->sum));
-	return isum;
+	return in_order(add_lane_pairs(add_lanes(s[0], s[1], s[2], s[3])));
 }
 
 /* Adds a group to the accumulators. */
@@ -320,15 +393,19 @@ KERNEL __m256
 add_group(uint32_t type, const uint8_t *w, const struct acts *a, __m256 acc)
 {
 	/* codes first: clang would take them from the wide reads of scales */
-	__m256 sums = _mm256_cvtepi32_ps(group_sums(type, w, a));
+	__m256i sums = fours(type) ? sums_by_four(type, w, a) :
+	    sums_by_two(type, w, a);
+	__m256i more = _mm256_loadu_si256((const void *)a->sum);
 	__m256 da = _mm256_loadu_ps(a->d), m = da;
 	__m256 d = scales_small(type, w, &m);
 
-	acc = _mm256_fmadd_ps(_mm256_mul_ps(d, da), sums, acc);
+	if (!has_min(type))
+		sums = _mm256_add_epi32(sums, more);
+	acc = _mm256_fmadd_ps(_mm256_mul_ps(d, da), _mm256_cvtepi32_ps(sums),
+	    acc);
 	if (has_min(type))
 		acc = _mm256_fmadd_ps(_mm256_mul_ps(m, da),
-		    _mm256_cvtepi32_ps(
-		    _mm256_loadu_si256((const void *)a->sum)), acc);
+		    _mm256_cvtepi32_ps(more), acc);
 	return acc;
 }
 
