@@ -96,9 +96,10 @@ read_two_ahead(const uint8_t *p, size_t n)
 
 /*
  * n times the instruction under test on each of twelve accumulators: enough to
- * hide its latency. With eight, two a cycle that take four were just so many,
- * and each that came late was lost: 1900 instead of 2100 Gop/s. KEEP makes the compiler believe that a register has
- * changed, so that nothing is computed only once.
+ * hide its latency. (Eight are just so many as two a cycle that take four need,
+ * and each that came late was lost: 1900 Gop/s instead of 2100.) KEEP makes the
+ * compiler believe that a register has changed, so that nothing is computed
+ * only once.
  */
 typedef void compute_fn(size_t n);
 #define EACH(OP) OP(a0) OP(a1) OP(a2) OP(a3) OP(a4) OP(a5) OP(a6) OP(a7) \
@@ -195,8 +196,7 @@ int8_dotprod(size_t n)
 {
 	int8x16_t x = vdupq_n_s8(1), y = x;
 	int32x4_t a0 = vdupq_n_s32(0), a1 = a0, a2 = a0, a3 = a0, a4 = a0,
-	    a5 = a0, a6 = a0, a7 = a0,
-	    a8 = a0, a9 = a0, a10 = a0, a11 = a0;
+	    a5 = a0, a6 = a0, a7 = a0, a8 = a0, a9 = a0, a10 = a0, a11 = a0;
 
 	for (; n > 0; n--) {
 #define OP(a) a = vdotq_s32(a, x, y); KEEP(a);
@@ -211,8 +211,7 @@ int8_neon(size_t n)
 {
 	int8x8_t x = vdup_n_s8(1), y = x;
 	int32x4_t a0 = vdupq_n_s32(0), a1 = a0, a2 = a0, a3 = a0, a4 = a0,
-	    a5 = a0, a6 = a0, a7 = a0,
-	    a8 = a0, a9 = a0, a10 = a0, a11 = a0;
+	    a5 = a0, a6 = a0, a7 = a0, a8 = a0, a9 = a0, a10 = a0, a11 = a0;
 
 	for (; n > 0; n--) {
 #define OP(a) KEEP(x); a = vpadalq_s16(a, vmull_s8(x, y)); KEEP(a);
