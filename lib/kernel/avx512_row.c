@@ -16,6 +16,8 @@
    in both. Lines go past the outer caches, which weights do not need: that gave
    0.96 of the bandwidth where the usual way gave 0.90. */
 #define AHEAD 20992
+/* Of float rows; quick memory is a twentieth quicker by less. */
+#define AHEAD_FLOAT 8192
 /* Columns that meet a row of weights while it is in the nearest cache. */
 #define COLS 4
 /* Groups of 256 in the longest row that is handled here. */
@@ -744,7 +746,7 @@ dot_add(uint32_t type, const uint8_t *w, const float *x, size_t n, __m512 *lo,
 
 	for (i = 0; i + 32 <= n; i += 32) {
 		if (type != TYPE_F32 || i % 64 == 0)
-			_mm_prefetch((const void *)(w + AHEAD +
+			_mm_prefetch((const void *)(w + AHEAD_FLOAT +
 			    i * (type == TYPE_F32 ? 4 : 2)), _MM_HINT_NTA);
 		*lo = _mm512_fmadd_ps(load16(type, w, i),
 		    _mm512_loadu_ps(x + i), *lo);
