@@ -17,7 +17,7 @@
 
 #include "base.h"
 
-/* Kernels keep tiles on the stack: 300 kB, and without optimisation 1.2 MB. */
+/* Kernels keep tiles on the stack: 600 kB, and without optimisation 1.4 MB. */
 #define STACK_SIZE (4 << 20)
 #define SPINS 2000
 /* A job is counted in pieces of so many grains that the numbers of the pieces
