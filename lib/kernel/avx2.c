@@ -4,20 +4,9 @@
  * in avx2_rows.c, avx2_tile.c (small builds: avx2_small.c) and avx2_float.c.
  */
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <float.h>
 
 #include "avx2.h"
-
-static bool
-runs_here(void)
-{
-	unsigned a, b, c, d;
-
-	return machine_fma() && __get_cpuid(1, &a, &b, &c, &d) &&
-	    (c & bit_F16C) != 0 && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
-	    (b & bit_AVX2) != 0;
-}
 
 static void
 matmul(const struct matmul *m, size_t r0, size_t r1)
@@ -596,7 +585,6 @@ AVX2_END
 
 const struct kernels kernels_avx2 = {
 	.name = "avx2",
-	.runs_here = runs_here,
 	.quantize = quantize,
 	.matmul = matmul,
 	.attend = attend,
