@@ -416,9 +416,9 @@ cmd_read_all(int fd, const char *for_messages, size_t *n)
 }
 
 int
-cmd_seed(const char *arg, void *data, struct pico_err *err)
+cmd_seed(const struct pico_opt *o, const char *arg, struct pico_err *err)
 {
-	uint64_t *seed = data;
+	uint64_t *seed = o->to;
 	int64_t v;
 	FILE *f;
 

@@ -89,8 +89,8 @@ int cmd_open(const char *operand, const char **name);
 size_t cmd_read(int fd, const char *name, void *p, size_t n);
 /* Reads a descriptor to its end; the caller frees. Exits 1 on a fault. */
 char *cmd_read_all(int fd, const char *name, size_t *n);
-/* For `-s`: a whole number or "random". Data is a uint64_t. */
-int cmd_seed(const char *arg, void *data, struct pico_err *err);
+/* For `-s`: a whole number or "random", to a uint64_t. */
+pico_opt_fn cmd_seed;
 
 /* A one-line progress on stderr, if that is a terminal and the work has taken
    more than a second. `done` of `total`; total 0: not known. */

@@ -21,7 +21,7 @@ static struct change *changes;
 static size_t n_changes;
 static bool force, verbose;
 
-static int add_change(const char *arg, void *action, struct pico_err *err);
+static pico_opt_fn add_change;
 
 static const struct cmd about = {
 	"pico-edit",
@@ -48,9 +48,9 @@ static const struct pico_opt options[] = {
 };
 
 static int
-add_change(const char *arg, void *action, struct pico_err *err)
+add_change(const struct pico_opt *o, const char *arg, struct pico_err *err)
 {
-	struct change c = { .action = *(enum action *)action,
+	struct change c = { .action = *(enum action *)o->to,
 	    .key = strdup(arg) };
 	struct change *more = realloc(changes, (n_changes + 1) * sizeof c);
 	char *eq;
