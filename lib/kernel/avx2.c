@@ -42,7 +42,7 @@ pow2(__m256i n)
 	    _mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
 }
 
-TEMPLATE __m256
+LARGE __m256
 exp8(__m256 x)
 {
 	const __m256 round = constant(0x1.8p23f);
@@ -70,7 +70,7 @@ exp8(__m256 x)
 	    pow2(_mm256_sub_epi32(k, half)));
 }
 
-TEMPLATE __m256
+LARGE __m256
 tanh8(__m256 x)
 {
 	const __m256 sign = constant(-0.0f);
@@ -91,7 +91,7 @@ tanh8(__m256 x)
 	return _mm256_or_ps(_mm256_andnot_ps(sign, p), _mm256_and_ps(sign, x));
 }
 
-TEMPLATE __m256
+LARGE __m256
 erf8(__m256 x)
 {
 	const __m256 sign = constant(-0.0f);
@@ -217,7 +217,7 @@ top_bits(const float *x, size_t n)
 }
 
 /* Codes of a block; returns t, and in *a the largest magnitude. */
-TEMPLATE float
+LARGE float
 quantize_block(const float *x, size_t n, int8_t *q, float *a)
 {
 	uint32_t top = top_bits(x, n);
@@ -309,7 +309,7 @@ tree32(const __m256 s[4])
  * added as a 0, since that could turn a sum of -0 into +0; blending keeps the
  * partial sums as they are.
  */
-TEMPLATE float
+LARGE float
 sum32(const float *x, size_t n, bool squares)
 {
 	__m256 s[4] = { constant(0), constant(0), constant(0), constant(0) };
@@ -346,7 +346,7 @@ top_lane(__m256 v)
 }
 
 /* The largest element, but perhaps a zero with the wrong sign. */
-TEMPLATE float
+LARGE float
 largest(const float *x, size_t n)
 {
 	__m256 m = constant(-INFINITY);
@@ -373,7 +373,7 @@ max(const float *x, size_t n)
 
 /* ---- attention ---- */
 
-TEMPLATE __m256
+LARGE __m256
 few_halves(const void *p, size_t n)
 {
 	uint16_t few[8] = { 0 };
@@ -425,7 +425,11 @@ typedef __m256 vector;
 #define v_top(v) top_lane(v)
 #define v_down(n) down(n)
 #define v_only(v, from, end) only(v, from, end)
+#ifdef PICO_SMALL
+#define KINDS(X) X(4, 2) X(1, 8)
+#else
 #define KINDS(X) X(4, 2) X(2, 4) X(1, 8)
+#endif
 #include "attend.h"
 
 static void
