@@ -72,14 +72,15 @@ int
 cpu_choose(enum cpu *set, struct pico_err *err)
 {
 	const char *want = getenv("PICO_CPU");
-	bool best = want == NULL || *want == '\0';
 	char list[100] = "";
 	size_t n = 0;
 
+	if (want == NULL)
+		want = "";
 	for (size_t i = 0; i < CPU_SETS; i++) {
 		if (!cpu_has((enum cpu)i))
 			continue;
-		if (best || strcmp(want, sets[i].name) == 0) {
+		if (*want == '\0' || strcmp(want, sets[i].name) == 0) {
 			*set = (enum cpu)i;
 			return 0;
 		}
