@@ -210,13 +210,8 @@ main(int argc, char **argv)
 	if (n_changes == 0)
 		cmd_usage("nothing to do: no --set, --add, --rename or "
 		    "--delete");
-	cmd_need_file(path);
 	out = argc - first == 2 ? argv[first + 1] : path;
-	cmd_confine(true);
-	cmd_will_map(path);
-	cmd_will_write();
-	if (pico_gguf_open(&g, path, PICO_GGUF_ALONE, &err) < 0)
-		cmd_die(&err);
+	g = cmd_source(path, PICO_GGUF_ALONE, true);
 	w = pico_writer_new(&err);
 	if (w == NULL)
 		cmd_die(&err);

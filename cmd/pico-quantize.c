@@ -349,14 +349,7 @@ main(int argc, char **argv)
 		cmd_usage(dry_run ? "wanted: the model and the type" :
 		    "wanted: the model, the file to make and the type");
 	mix = find_mix(argv[argc - 1]);
-	if (!dry_run)
-		cmd_need_file(argv[first]);
-	cmd_confine(!dry_run);
-	cmd_will_map(argv[first]);
-	if (!dry_run)
-		cmd_will_write();
-	if (pico_gguf_open(&g, argv[first], 0, &err) < 0)
-		cmd_die(&err);
+	g = cmd_source(argv[first], 0, !dry_run);
 	if (imatrix_path != NULL) {
 		m = pico_imatrix_open(imatrix_path, &err);
 		if (m == NULL)
