@@ -152,7 +152,8 @@ more_slots(struct parser *p)
 	free(p->slot);
 	p->slot = slot;
 	p->mask = n - 1;
-	memset(slot, 0xff, n * sizeof *slot);
+	for (i = 0; i < n; i++)
+		slot[i] = -1;
 	for (i = 0; i < p->n_rules; i++) {
 		slot = slot_of(p, p->rule[i].name);
 		if (slot == NULL)
