@@ -227,10 +227,10 @@ check-riscv64:
 check-x86-64:
 	+tests/cross x86_64-linux-gnu-gcc qemu-x86_64 Conroe max
 
-# Another C library, each program one file; musl-tools of Debian.
+# Another C library, each program one small file; musl-tools of Debian.
 check-musl:
 	+MAKE_ARGS=SMALL=1 tests/cross musl-gcc none
-	strip build/musl/bin/* && wc -c build/musl/bin/*
+	tests/sizes build/musl/bin
 
 # Speed beside the limits of this machine, measured in the same minutes. Takes a
 # half an hour and 7 GB; tests/bench/run says what can be chosen.

@@ -263,14 +263,6 @@ cmd_will_map(const char *path)
 }
 
 void
-cmd_need_file(const char *path)
-{
-	if (strcmp(path, "-") == 0)
-		cmd_usage("standard input gives only the header of a model: "
-		    "name the file");
-}
-
-void
 cmd_keep_apart(const struct pico_gguf *g, const char *out)
 {
 	struct stat a, b;
@@ -331,6 +323,24 @@ cmd_will_write(void)
 		    old.sa_handler != SIG_IGN)
 			(void)sigaction(ends[i], &sa, NULL);
 	(void)atexit(pico_remove_unfinished);
+}
+
+struct pico_gguf *
+cmd_source(const char *path, unsigned flags, bool writes)
+{
+	struct pico_err err = {0};
+	struct pico_gguf *g;
+
+	if (writes && strcmp(path, "-") == 0)
+		cmd_usage("standard input gives only the header of a model: "
+		    "name the file");
+	cmd_confine(writes);
+	cmd_will_map(path);
+	if (writes)
+		cmd_will_write();
+	if (pico_gguf_open(&g, path, flags, &err) < 0)
+		cmd_die(&err);
+	return g;
 }
 
 const char *
@@ -416,9 +426,9 @@ cmd_read_all(int fd, const char *for_messages, size_t *n)
 }
 
 int
-cmd_seed(const char *arg, void *data, struct pico_err *err)
+cmd_seed(const struct pico_opt *o, const char *arg, struct pico_err *err)
 {
-	uint64_t *seed = data;
+	uint64_t *seed = o->to;
 	int64_t v;
 	FILE *f;
 

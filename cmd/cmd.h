@@ -73,9 +73,10 @@ void cmd_will_map(const char *path);
    when a signal or an error ends the program. */
 void cmd_will_write(void);
 
-/* Exits 2 if `path` is that of standard input, of which only the header of a model
-   is read, and its weights are wanted, too. */
-void cmd_need_file(const char *path);
+/* Opens a model of which others are made, after all that is to be done before:
+   the calls above. `writes`: they are made, not only shown; then it exits 2 for
+   standard input, of which only the header is read. */
+struct pico_gguf *cmd_source(const char *path, unsigned flags, bool writes);
 /* Bytes of all files of g; of a header alone, what the whole file must have. */
 uint64_t cmd_model_size(const struct pico_gguf *g);
 /* Exits 2 if the file `out` that is to be made is one of those of g. */
@@ -89,8 +90,8 @@ int cmd_open(const char *operand, const char **name);
 size_t cmd_read(int fd, const char *name, void *p, size_t n);
 /* Reads a descriptor to its end; the caller frees. Exits 1 on a fault. */
 char *cmd_read_all(int fd, const char *name, size_t *n);
-/* For `-s`: a whole number or "random". Data is a uint64_t. */
-int cmd_seed(const char *arg, void *data, struct pico_err *err);
+/* For `-s`: a whole number or "random", to a uint64_t. */
+pico_opt_fn cmd_seed;
 
 /* A one-line progress on stderr, if that is a terminal and the work has taken
    more than a second. `done` of `total`; total 0: not known. */

@@ -7,9 +7,9 @@
 #include "model.h"
 
 int
-model_kv_type(const char *arg, void *data, struct pico_err *err)
+model_kv_type(const struct pico_opt *o, const char *arg, struct pico_err *err)
 {
-	enum pico_kv_kind *kv = data;
+	enum pico_kv_kind *kv = o->to;
 
 	for (*kv = PICO_CACHE_F16; *kv <= PICO_CACHE_Q8_0; (*kv)++)
 		if (strcmp(arg, pico_kv_kind_name(*kv)) == 0)
@@ -19,9 +19,9 @@ model_kv_type(const char *arg, void *data, struct pico_err *err)
 }
 
 int
-model_memory(const char *arg, void *data, struct pico_err *err)
+model_memory(const struct pico_opt *o, const char *arg, struct pico_err *err)
 {
-	uint64_t *memory = data;
+	uint64_t *memory = o->to;
 
 	if (strcmp(arg, "max") == 0) {
 		*memory = UINT64_MAX;
@@ -104,7 +104,7 @@ model_params(const struct model_opts *o, uint32_t n_seq)
 	struct pico_err err = {0};
 
 	if (memory == 0 && env != NULL && *env != '\0' &&
-	    model_memory(env, &memory, &err) < 0)
+	    model_memory(&(struct pico_opt){ .to = &memory }, env, &err) < 0)
 		cmd_usage("PICO_MEMORY: %s", err.msg);
 	return (struct pico_ctx_params){
 		.memory = memory, .n_ctx = (uint32_t)o->n_ctx, .n_seq = n_seq,

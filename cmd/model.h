@@ -46,8 +46,7 @@ struct pico_ctx_params model_params(const struct model_opts *o,
     uint32_t n_seq);
 
 /* For the table. */
-int model_kv_type(const char *arg, void *data, struct pico_err *err);
-int model_memory(const char *arg, void *data, struct pico_err *err);
+pico_opt_fn model_kv_type, model_memory;
 
 struct running {
 	const struct model_opts *o;

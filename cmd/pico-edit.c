@@ -21,7 +21,7 @@ static struct change *changes;
 static size_t n_changes;
 static bool force, verbose;
 
-static int add_change(const char *arg, void *action, struct pico_err *err);
+static pico_opt_fn add_change;
 
 static const struct cmd about = {
 	"pico-edit",
@@ -48,9 +48,9 @@ static const struct pico_opt options[] = {
 };
 
 static int
-add_change(const char *arg, void *action, struct pico_err *err)
+add_change(const struct pico_opt *o, const char *arg, struct pico_err *err)
 {
-	struct change c = { .action = *(enum action *)action,
+	struct change c = { .action = *(enum action *)o->to,
 	    .key = strdup(arg) };
 	struct change *more = realloc(changes, (n_changes + 1) * sizeof c);
 	char *eq;
@@ -210,13 +210,8 @@ main(int argc, char **argv)
 	if (n_changes == 0)
 		cmd_usage("nothing to do: no --set, --add, --rename or "
 		    "--delete");
-	cmd_need_file(path);
 	out = argc - first == 2 ? argv[first + 1] : path;
-	cmd_confine(true);
-	cmd_will_map(path);
-	cmd_will_write();
-	if (pico_gguf_open(&g, path, PICO_GGUF_ALONE, &err) < 0)
-		cmd_die(&err);
+	g = cmd_source(path, PICO_GGUF_ALONE, true);
 	w = pico_writer_new(&err);
 	if (w == NULL)
 		cmd_die(&err);

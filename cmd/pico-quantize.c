@@ -24,7 +24,7 @@ static bool requantize, pure, dry_run, verbose;
 static const char *imatrix_path;
 static int64_t n_threads;
 
-static int add_rule(const char *arg, void *keep, struct pico_err *err);
+static pico_opt_fn add_rule;
 static int keeps = 1, sets = 0;
 
 static const struct cmd about = {
@@ -58,12 +58,12 @@ static const struct pico_opt options[] = {
 };
 
 static int
-add_rule(const char *arg, void *keep, struct pico_err *err)
+add_rule(const struct pico_opt *o, const char *arg, struct pico_err *err)
 {
 	const char *eq = strrchr(arg, '=');
 	struct rule r = { .glob = arg, .n = strlen(arg) }, *more;
 
-	if (!*(int *)keep) {
+	if (!*(int *)o->to) {
 		if (eq == NULL || eq == arg)
 			return pico_fail(err, PICO_USAGE, "'%s' is not "
 			    "GLOB=TYPE", arg);
@@ -349,14 +349,7 @@ main(int argc, char **argv)
 		cmd_usage(dry_run ? "wanted: the model and the type" :
 		    "wanted: the model, the file to make and the type");
 	mix = find_mix(argv[argc - 1]);
-	if (!dry_run)
-		cmd_need_file(argv[first]);
-	cmd_confine(!dry_run);
-	cmd_will_map(argv[first]);
-	if (!dry_run)
-		cmd_will_write();
-	if (pico_gguf_open(&g, argv[first], 0, &err) < 0)
-		cmd_die(&err);
+	g = cmd_source(argv[first], 0, !dry_run);
 	if (imatrix_path != NULL) {
 		m = pico_imatrix_open(imatrix_path, &err);
 		if (m == NULL)

@@ -239,7 +239,6 @@ int
 main(int argc, char **argv)
 {
 	int first = cmd_start(&about, options, argc, argv);
-	struct pico_err err = {0};
 	struct pico_gguf *g;
 
 	if (merge && (max_size > 0 || max_tensors > 0 || empty_first || dry_run))
@@ -249,14 +248,7 @@ main(int argc, char **argv)
 	if (argc - first != 2)
 		cmd_usage("wanted: the file and %s", merge ? "the one to make" :
 		    "what the names of the others begin with");
-	if (!dry_run)
-		cmd_need_file(argv[first]);
-	cmd_confine(!dry_run);
-	cmd_will_map(argv[first]);
-	if (!dry_run)
-		cmd_will_write();
-	if (pico_gguf_open(&g, argv[first], 0, &err) < 0)
-		cmd_die(&err);
+	g = cmd_source(argv[first], 0, !dry_run);
 	if (merge && pico_gguf_find(g, "split.count") == NULL)
 		cmd_fail("'%s' is not split", argv[first]);
 	if (merge)

@@ -7,9 +7,10 @@
 #include <string.h>
 
 int
-sampling_bias(const char *arg, void *data, struct pico_err *err)
+sampling_bias(const struct pico_opt *row, const char *arg,
+    struct pico_err *err)
 {
-	struct sampling_opts *o = data;
+	struct sampling_opts *o = row->to;
 	const char *eq = strchr(arg, '=');
 	struct pico_bias *v;
 	char id_text[16];
@@ -74,9 +75,10 @@ add_name(struct sampling_opts *o, const char *name, size_t n,
 }
 
 int
-sampling_order(const char *arg, void *data, struct pico_err *err)
+sampling_order(const struct pico_opt *row, const char *arg,
+    struct pico_err *err)
 {
-	struct sampling_opts *o = data;
+	struct sampling_opts *o = row->to;
 	size_t n;
 
 	for (o->n_order = 0; ; arg += n + 1) {

@@ -35,55 +35,57 @@ struct sampling_opts {
 #define SAMPLING_OPTIONS(o) \
 	{ 's', "seed", PICO_OPT_CALL, &(o).seed, "SEED", \
 	    "of the random draws, a number or random (0)", 0, 0, cmd_seed }, \
-	{ 0, "temp", PICO_OPT_REAL, &(o).temp, "T", \
-	    "temperature; 0: always the best token (0.8)", 0, HUGE_VAL, NULL }, \
-	{ 0, "temp-range", PICO_OPT_REAL, &(o).temp_range, "R", \
+	{ 0, "temp", PICO_OPT_CALL, &(o).temp, "T", \
+	    "temperature; 0: always the best token (0.8)", \
+	    0, HUGE_VAL, pico_opt_real }, \
+	{ 0, "temp-range", PICO_OPT_CALL, &(o).temp_range, "R", \
 	    "the temperature is T-R to T+R, by the entropy (0: off)", \
-	    0, HUGE_VAL, NULL }, \
-	{ 0, "temp-exponent", PICO_OPT_REAL, &(o).temp_exponent, "E", \
-	    "how steeply it follows the entropy (1)", 0, 1000, NULL }, \
+	    0, HUGE_VAL, pico_opt_real }, \
+	{ 0, "temp-exponent", PICO_OPT_CALL, &(o).temp_exponent, "E", \
+	    "how steeply it follows the entropy (1)", 0, 1000, pico_opt_real }, \
 	{ 0, "top-k", PICO_OPT_INT, &(o).top_k, "K", \
 	    "only the K best tokens; 0: all (40)", 0, 0, NULL }, \
-	{ 0, "top-p", PICO_OPT_REAL, &(o).top_p, "P", \
+	{ 0, "top-p", PICO_OPT_CALL, &(o).top_p, "P", \
 	    "only the best with P of the probability; 1: all (0.95)", \
-	    0, 1, NULL }, \
-	{ 0, "min-p", PICO_OPT_REAL, &(o).min_p, "P", \
+	    0, 1, pico_opt_real }, \
+	{ 0, "min-p", PICO_OPT_CALL, &(o).min_p, "P", \
 	    "only those with P times the best's probability (0.05)", \
-	    0, 1, NULL }, \
-	{ 0, "typical", PICO_OPT_REAL, &(o).typical, "P", \
+	    0, 1, pico_opt_real }, \
+	{ 0, "typical", PICO_OPT_CALL, &(o).typical, "P", \
 	    "only the most typical with P of the probability (1: all)", \
-	    0, 1, NULL }, \
-	{ 0, "top-n-sigma", PICO_OPT_REAL, &(o).n_sigma, "N", \
+	    0, 1, pico_opt_real }, \
+	{ 0, "top-n-sigma", PICO_OPT_CALL, &(o).n_sigma, "N", \
 	    "only N standard deviations below the best; -1: all (-1)", \
-	    -1, 1e6, NULL }, \
-	{ 0, "xtc", PICO_OPT_REAL, &(o).xtc, "P", \
+	    -1, 1e6, pico_opt_real }, \
+	{ 0, "xtc", PICO_OPT_CALL, &(o).xtc, "P", \
 	    "with probability P, excludes the top choices (0: off)", \
-	    0, 1, NULL }, \
-	{ 0, "xtc-threshold", PICO_OPT_REAL, &(o).xtc_threshold, "P", \
+	    0, 1, pico_opt_real }, \
+	{ 0, "xtc-threshold", PICO_OPT_CALL, &(o).xtc_threshold, "P", \
 	    "those of this probability but the last; to 0.5 (0.1)", \
-	    0, 1, NULL }, \
+	    0, 1, pico_opt_real }, \
 	{ 0, "mirostat", PICO_OPT_INT, &(o).mirostat, "V", \
 	    "version 1 or 2, in place of the filters (0: off)", 0, 2, NULL }, \
-	{ 0, "mirostat-tau", PICO_OPT_REAL, &(o).tau, "TAU", \
-	    "the surprise it aims at, in bits (5)", 0, 1000, NULL }, \
-	{ 0, "mirostat-eta", PICO_OPT_REAL, &(o).eta, "ETA", \
-	    "how fast it corrects itself (0.1)", 0, 1000, NULL }, \
-	{ 0, "repeat-penalty", PICO_OPT_REAL, &(o).repeat, "R", \
+	{ 0, "mirostat-tau", PICO_OPT_CALL, &(o).tau, "TAU", \
+	    "the surprise it aims at, in bits (5)", 0, 1000, pico_opt_real }, \
+	{ 0, "mirostat-eta", PICO_OPT_CALL, &(o).eta, "ETA", \
+	    "how fast it corrects itself (0.1)", 0, 1000, pico_opt_real }, \
+	{ 0, "repeat-penalty", PICO_OPT_CALL, &(o).repeat, "R", \
 	    "weakens tokens seen before by this factor (1: off)", \
-	    1e-6, 1e6, NULL }, \
-	{ 0, "frequency-penalty", PICO_OPT_REAL, &(o).frequency, "F", \
-	    "from the logit for each time it was seen (0: off)", 0, 0, NULL }, \
-	{ 0, "presence-penalty", PICO_OPT_REAL, &(o).presence, "F", \
-	    "from the logit once, if it was seen (0: off)", 0, 0, NULL }, \
+	    1e-6, 1e6, pico_opt_real }, \
+	{ 0, "frequency-penalty", PICO_OPT_CALL, &(o).frequency, "F", \
+	    "from the logit for each time it was seen (0: off)", \
+	    0, 0, pico_opt_real }, \
+	{ 0, "presence-penalty", PICO_OPT_CALL, &(o).presence, "F", \
+	    "from the logit once, if it was seen (0: off)", 0, 0, pico_opt_real }, \
 	{ 0, "repeat-last", PICO_OPT_INT, &(o).repeat_last, "N", \
 	    "the penalties look at N tokens; -1: all (64)", \
 	    -1, INT32_MAX, NULL }, \
-	{ 0, "dry", PICO_OPT_REAL, &(o).dry, "F", \
+	{ 0, "dry", PICO_OPT_CALL, &(o).dry, "F", \
 	    "weakens what would repeat tokens before, by F (0: off)", \
-	    0, 1e6, NULL }, \
-	{ 0, "dry-base", PICO_OPT_REAL, &(o).dry_base, "B", \
+	    0, 1e6, pico_opt_real }, \
+	{ 0, "dry-base", PICO_OPT_CALL, &(o).dry_base, "B", \
 	    "times B for each token longer than the allowed (1.75)", \
-	    1, 1e6, NULL }, \
+	    1, 1e6, pico_opt_real }, \
 	{ 0, "dry-length", PICO_OPT_INT, &(o).dry_length, "N", \
 	    "tokens that may be repeated (2)", 0, INT32_MAX, NULL }, \
 	{ 0, "dry-last", PICO_OPT_INT, &(o).dry_last, "N", \
@@ -101,8 +103,7 @@ struct sampling_opts {
 	    "the filters leave at least N tokens (0)", 0, 0, NULL }
 
 /* For the table: ID=VALUE; names with commas between. */
-int sampling_bias(const char *arg, void *data, struct pico_err *err);
-int sampling_order(const char *arg, void *data, struct pico_err *err);
+pico_opt_fn sampling_bias, sampling_order;
 
 /* Whether sampling_chain() needs a vocabulary: for the breakers of DRY. */
 bool sampling_wants_vocab(const struct sampling_opts *o);

@@ -91,11 +91,10 @@ enum pico_opt_kind {
 	PICO_OPT_FLAG,	/* bool *: set to true */
 	PICO_OPT_OFF,	/* bool *: set to false */
 	PICO_OPT_INT,	/* int64_t *, within min..max */
-	PICO_OPT_REAL,	/* double *, within min..max */
 	PICO_OPT_TEXT,	/* const char ** */
 	PICO_OPT_LIST,	/* struct pico_list *: may be given several times */
 	PICO_OPT_SIZE,	/* uint64_t *: bytes with suffix */
-	PICO_OPT_CALL	/* int (*)(const char *arg, void *data, err): to = fn */
+	PICO_OPT_CALL	/* what the row's function makes of it */
 };
 
 struct pico_list {
@@ -103,7 +102,13 @@ struct pico_list {
 	size_t n;
 };
 
-typedef int pico_opt_fn(const char *arg, void *data, struct pico_err *err);
+struct pico_opt;
+/* Puts an argument where o->to points, or fails. */
+typedef int pico_opt_fn(const struct pico_opt *o, const char *arg,
+    struct pico_err *err);
+/* One of them: a double, within min..max. It is no kind because what reads
+   numbers with a point is large, and few programs have such options. */
+pico_opt_fn pico_opt_real;
 
 /* One row of a program's option table; the table ends with kind 0. */
 struct pico_opt {
@@ -113,9 +118,9 @@ struct pico_opt {
 	void *to;		/* where the value goes; see the kinds */
 	const char *arg;	/* the argument's name in the help, or NULL */
 	const char *help;	/* one line; NULL: not shown */
-	double min, max;	/* for INT and REAL; both 0: 0..INT32_MAX for
-				   INT, any finite number for REAL */
-	pico_opt_fn *fn;	/* for CALL; `to` is its data */
+	double min, max;	/* for INT and pico_opt_real; both 0: 0..INT32_MAX,
+				   any finite number */
+	pico_opt_fn *fn;	/* for CALL */
 };
 
 /*

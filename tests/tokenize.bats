@@ -377,7 +377,7 @@ colliding() {
 	cd "$BATS_TEST_TMPDIR"
 	colliding >m
 	run_split pico-tokenize -m m </dev/null
-	expect_error 1 'more than 1024 of them'
+	expect_error 1 'more than 256 of them'
 	# who does not tokenize has no use for a hash
 	[ "$(echo 0 | pico-detokenize -S -m m)" = '<unk>' ]
 }

@@ -229,6 +229,14 @@ bool stack_is_small(void);
 /* Running 64-bit hash: FNV-1a over eight-byte words, then the rest. */
 #define HASH_START 0xcbf29ce484222325u
 uint64_t hash_bytes(uint64_t h, const void *p, size_t n);
+/* Where in a table the search for a text begins, under a mask. */
+uint32_t hash_text(uint64_t seed, const char *p, size_t n);
+/*
+ * And how many slots it takes at most, in a table that is half full at most and
+ * searched slot by slot. Texts of real files need less than a hundred; those
+ * made to fall together are refused before they take quadratic time.
+ */
+#define HASH_PROBES 256
 
 /* ---- threads (pool.c) ---- */
 

@@ -17,3 +17,11 @@ hash_bytes(uint64_t h, const void *p, size_t n)
 		h = (h ^ *b++) * PRIME;
 	return h;
 }
+
+uint32_t
+hash_text(uint64_t seed, const char *p, size_t n)
+{
+	uint64_t h = hash_bytes(HASH_START ^ seed, p, n);
+
+	return (uint32_t)((h ^ h >> 32) * 0x9e3779b97f4a7c15u >> 32);
+}

@@ -333,22 +333,23 @@ json_get(const struct json *j, uint32_t object, const char *key)
 
 /* ---- keys ---- */
 
-/* The slot of a key: of the node that has it, or a free one. */
+/* The slot of a key: of the node that has it, or a free one; NULL: too far. */
 static uint32_t *
 slot_of(const struct json *j, uint32_t object, struct pico_str key)
 {
-	uint64_t h = hash_bytes(HASH_START + object, key.p, key.n);
+	size_t h = hash_text(object, key.p, key.n), i;
 	const struct json_node *n;
-	size_t i;
+	uint32_t *slot;
 
-	for (i = (size_t)(h ^ h >> 32); ; i++) {
-		i &= j->slot_mask;
-		if (j->slot[i] == JSON_NONE)
-			return &j->slot[i];
-		n = &j->node[j->slot[i]];
+	for (i = 0; i < HASH_PROBES; i++) {
+		slot = &j->slot[(h + i) & j->slot_mask];
+		if (*slot == JSON_NONE)
+			return slot;
+		n = &j->node[*slot];
 		if (n->parent == object && pico_str_compare(n->key, key) == 0)
-			return &j->slot[i];
+			return slot;
 	}
+	return NULL;
 }
 
 int
@@ -370,6 +371,9 @@ json_index(struct json *j, struct pico_err *err)
 		if (j->node[n->parent].kind != JSON_OBJECT)
 			continue;
 		slot = slot_of(j, n->parent, n->key);
+		if (slot == NULL)
+			return fail(err, "keys have the same hash, more than "
+			    "%d of them", HASH_PROBES);
 		if (*slot != JSON_NONE)
 			return fail(err, "key '%s' is there twice",
 			    show_str(n->key));
@@ -381,6 +385,8 @@ json_index(struct json *j, struct pico_err *err)
 uint32_t
 json_find(const struct json *j, uint32_t object, struct pico_str key)
 {
-	return j->node[object].kind != JSON_OBJECT ? JSON_NONE :
-	    *slot_of(j, object, key);
+	const uint32_t *slot = j->node[object].kind != JSON_OBJECT ? NULL :
+	    slot_of(j, object, key);
+
+	return slot != NULL ? *slot : JSON_NONE;
 }

@@ -176,7 +176,7 @@ void
 m_exp_each(double *x, size_t n)
 {
 #ifdef __x86_64__
-	if (__builtin_cpu_supports("fma")) {
+	if (machine_fma()) {
 		exp_each_fma(x, n);
 		return;
 	}

@@ -66,6 +66,15 @@ bad:
 }
 
 int
+pico_opt_real(const struct pico_opt *o, const char *arg, struct pico_err *err)
+{
+	bool any = o->min == 0 && o->max == 0;
+
+	return pico_parse_real(arg, any ? -HUGE_VAL : o->min,
+	    any ? HUGE_VAL : o->max, o->to, err);
+}
+
+int
 pico_parse_size(const char *text, uint64_t *out, struct pico_err *err)
 {
 	char digits[32];

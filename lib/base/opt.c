@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Options: help, usage and parser from one table. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,10 +22,8 @@ store(const struct pico_opt *o, const char *used, const char *arg,
 	const char **v;
 	int r = 0;
 
-	if (lo == 0 && hi == 0) {
-		lo = o->kind == PICO_OPT_REAL ? -HUGE_VAL : 0;
-		hi = o->kind == PICO_OPT_REAL ? HUGE_VAL : INT32_MAX;
-	}
+	if (lo == 0 && hi == 0)
+		hi = INT32_MAX;
 	switch (o->kind) {
 	case PICO_OPT_FLAG:
 		*(bool *)o->to = true;
@@ -36,9 +33,6 @@ store(const struct pico_opt *o, const char *used, const char *arg,
 		break;
 	case PICO_OPT_INT:
 		r = pico_parse_int(arg, (int64_t)lo, (int64_t)hi, o->to, &why);
-		break;
-	case PICO_OPT_REAL:
-		r = pico_parse_real(arg, lo, hi, o->to, &why);
 		break;
 	case PICO_OPT_SIZE:
 		r = pico_parse_size(arg, o->to, &why);
@@ -56,7 +50,7 @@ store(const struct pico_opt *o, const char *used, const char *arg,
 		list->v[list->n++] = arg;
 		break;
 	case PICO_OPT_CALL:
-		r = o->fn(arg, o->to, &why);
+		r = o->fn(o, arg, &why);
 		break;
 	case PICO_OPT_END:
 		break;

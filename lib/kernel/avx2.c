@@ -4,20 +4,9 @@
  * in avx2_rows.c, avx2_tile.c (small builds: avx2_small.c) and avx2_float.c.
  */
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <float.h>
 
 #include "avx2.h"
-
-static bool
-runs_here(void)
-{
-	unsigned a, b, c, d;
-
-	return machine_fma() && __get_cpuid(1, &a, &b, &c, &d) &&
-	    (c & bit_F16C) != 0 && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
-	    (b & bit_AVX2) != 0;
-}
 
 static void
 matmul(const struct matmul *m, size_t r0, size_t r1)
@@ -53,7 +42,7 @@ pow2(__m256i n)
 	    _mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
 }
 
-TEMPLATE __m256
+LARGE __m256
 exp8(__m256 x)
 {
 	const __m256 round = constant(0x1.8p23f);
@@ -81,7 +70,7 @@ exp8(__m256 x)
 	    pow2(_mm256_sub_epi32(k, half)));
 }
 
-TEMPLATE __m256
+LARGE __m256
 tanh8(__m256 x)
 {
 	const __m256 sign = constant(-0.0f);
@@ -102,7 +91,7 @@ tanh8(__m256 x)
 	return _mm256_or_ps(_mm256_andnot_ps(sign, p), _mm256_and_ps(sign, x));
 }
 
-TEMPLATE __m256
+LARGE __m256
 erf8(__m256 x)
 {
 	const __m256 sign = constant(-0.0f);
@@ -228,7 +217,7 @@ top_bits(const float *x, size_t n)
 }
 
 /* Codes of a block; returns t, and in *a the largest magnitude. */
-TEMPLATE float
+LARGE float
 quantize_block(const float *x, size_t n, int8_t *q, float *a)
 {
 	uint32_t top = top_bits(x, n);
@@ -320,7 +309,7 @@ tree32(const __m256 s[4])
  * added as a 0, since that could turn a sum of -0 into +0; blending keeps the
  * partial sums as they are.
  */
-TEMPLATE float
+LARGE float
 sum32(const float *x, size_t n, bool squares)
 {
 	__m256 s[4] = { constant(0), constant(0), constant(0), constant(0) };
@@ -357,7 +346,7 @@ top_lane(__m256 v)
 }
 
 /* The largest element, but perhaps a zero with the wrong sign. */
-TEMPLATE float
+LARGE float
 largest(const float *x, size_t n)
 {
 	__m256 m = constant(-INFINITY);
@@ -384,7 +373,7 @@ max(const float *x, size_t n)
 
 /* ---- attention ---- */
 
-TEMPLATE __m256
+LARGE __m256
 few_halves(const void *p, size_t n)
 {
 	uint16_t few[8] = { 0 };
@@ -436,7 +425,11 @@ typedef __m256 vector;
 #define v_top(v) top_lane(v)
 #define v_down(n) down(n)
 #define v_only(v, from, end) only(v, from, end)
+#ifdef PICO_SMALL
+#define KINDS(X) X(4, 2) X(1, 8)
+#else
 #define KINDS(X) X(4, 2) X(2, 4) X(1, 8)
+#endif
 #include "attend.h"
 
 static void
@@ -596,7 +589,6 @@ AVX2_END
 
 const struct kernels kernels_avx2 = {
 	.name = "avx2",
-	.runs_here = runs_here,
 	.quantize = quantize,
 	.matmul = matmul,
 	.attend = attend,

@@ -34,6 +34,12 @@
 /* For functions that are templates: their constant arguments, a format first
    of all, are meant to disappear. */
 #define TEMPLATE static inline __attribute__((always_inline))
+/* For what is large and often used: in small builds it is called. */
+#ifdef PICO_SMALL
+#define LARGE static inline
+#else
+#define LARGE TEMPLATE
+#endif
 
 /*
  * Products of the weights in rows r0..r1 with all columns. Quantized weights go
@@ -73,13 +79,13 @@ first(size_t n)
 }
 
 /* The first n of eight floats; the others are 0 and not touched in memory. */
-TEMPLATE __m256
+LARGE __m256
 load(const float *p, size_t n)
 {
 	return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, first(n));
 }
 
-TEMPLATE void
+LARGE void
 store(float *p, __m256 v, size_t n)
 {
 	if (n >= 8)

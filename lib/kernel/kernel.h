@@ -247,11 +247,32 @@ attend_hidden(const struct attend *a, size_t n)
 	return a->window != 0 && n > a->window ? n - a->window : 0;
 }
 
+/* ---- instruction sets (cpu.c) ---- */
+
+/* Those there are kernels for, the best first. */
+enum cpu {
+#if defined(__x86_64__)
+#ifndef PICO_SMALL
+	CPU_AVX512,
+#endif
+	CPU_AVX2,
+#elif defined(__aarch64__)
+	CPU_NEON_DOT, CPU_NEON,
+#endif
+	CPU_SCALAR, CPU_SETS
+};
+
+/* Whether this machine and its system have it. */
+bool cpu_has(enum cpu set);
+/* The best one here, or that which $PICO_CPU names. Fails with PICO_USAGE if
+   that is unknown or cannot run here. */
+int cpu_choose(enum cpu *set, struct pico_err *err);
+
 /* ---- the kernels of one instruction set ---- */
 
 struct kernels {
 	const char *name;	/* as in $PICO_CPU */
-	bool (*runs_here)(void);	/* NULL: everywhere */
+	bool (*runs_here)(void);	/* AVX-512 only: cpu_has() asks there */
 
 	/* n floats to one prepared row of a kind other than ACT_F32; n is a
 	   multiple of 32 or 256. */
@@ -301,13 +322,10 @@ void kv_get_key(enum kv_type type, const void *keys, size_t j, size_t dim,
 void kv_store_q8_0(void (*quantize)(enum act_kind kind, const float *x,
     size_t n, void *dst), const float *x, size_t n, void *dst);
 
-/*
- * The best set for this machine, or the one that $PICO_CPU names; static. Fails
- * with PICO_USAGE if that one is unknown or cannot run here.
- */
+/* Those of cpu_choose(); static. NULL where that fails. */
 const struct kernels *kernels_get(struct pico_err *err);
 
-/* The sets, a file each; kernels.c chooses. */
+/* The sets, a file each. */
 extern const struct kernels kernels_scalar;
 #if defined(__x86_64__)
 extern const struct kernels kernels_avx512, kernels_avx2;

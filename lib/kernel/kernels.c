@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* What all instruction sets share, and the choice among them. */
-#include <stdlib.h>
+/* What all instruction sets share, and their table. */
 #include <string.h>
 
 #include "../gguf/gguf.h"
 #include "kernel.h"
 
-/* Best first. */
-static const struct kernels *const sets[] = {
+static const struct kernels *const sets[CPU_SETS] = {
 #if defined(__x86_64__)
 #ifndef PICO_SMALL
-	&kernels_avx512,
+	[CPU_AVX512] = &kernels_avx512,
 #endif
-	&kernels_avx2,
+	[CPU_AVX2] = &kernels_avx2,
 #elif defined(__aarch64__)
-	&kernels_neon_dot, &kernels_neon,
+	[CPU_NEON_DOT] = &kernels_neon_dot,
+	[CPU_NEON] = &kernels_neon,
 #endif
-	&kernels_scalar
+	[CPU_SCALAR] = &kernels_scalar
 };
 
 const struct kernels *const *
 kernels_all(void)
 {
-	static const struct kernels *here[COUNT(sets) + 1];
+	static const struct kernels *here[CPU_SETS + 1];
 	size_t n = 0;
 
-	for (size_t i = 0; i < COUNT(sets); i++)
-		if (sets[i]->runs_here == NULL || sets[i]->runs_here())
+	for (size_t i = 0; i < CPU_SETS; i++)
+		if (cpu_has((enum cpu)i))
 			here[n++] = sets[i];
 	here[n] = NULL;
 	return here;
@@ -35,22 +34,9 @@ kernels_all(void)
 const struct kernels *
 kernels_get(struct pico_err *err)
 {
-	const struct kernels *const *k = kernels_all();
-	const char *want = getenv("PICO_CPU");
-	char list[100] = "";
-	size_t n = 0;
+	enum cpu set;
 
-	if (want == NULL || *want == '\0')
-		return k[0];
-	for (; *k != NULL; k++) {
-		if (strcmp(want, (*k)->name) == 0)
-			return *k;
-		n += (size_t)snprintf(list + n, sizeof list - n, "%s%s",
-		    n > 0 ? ", " : "", (*k)->name);
-	}
-	(void)fail_usage(err, "PICO_CPU: kernel set '%s' is unknown or cannot "
-	    "run here; available: %s", show(want, strlen(want)), list);
-	return NULL;
+	return cpu_choose(&set, err) < 0 ? NULL : sets[set];
 }
 
 enum act_kind

@@ -2,23 +2,7 @@
 /* The set "neon-dot": 64-bit ARM with dot products of int8 (ARMv8.2-A). */
 #ifdef __aarch64__
 
-#ifdef __linux__
-#include <sys/auxv.h>
-#endif
-
 #include "neon.h"
-
-static bool
-runs_here(void)
-{
-#if defined(__ARM_FEATURE_DOTPROD)
-	return true;
-#elif defined(HWCAP_ASIMDDP)
-	return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
-#else
-	return false;
-#endif
-}
 
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("dotprod"))), \
@@ -52,7 +36,7 @@ dot(int8x16_t w, int8x16_t a)
 #endif
 
 const struct kernels kernels_neon_dot = {
-	.name = "neon-dot", .runs_here = runs_here, .matmul = matmul, NEON_ROWS
+	.name = "neon-dot", .matmul = matmul, NEON_ROWS
 };
 
 #endif

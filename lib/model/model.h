@@ -99,53 +99,53 @@ struct hparams;
 
 /*
  * What one architecture does; zeros are what LLaMA does. A file of a known kind
- * needs a row here and no code.
+ * needs a row here and no code. Numbers have a byte: there are many rows.
  */
 struct arch {
 	const char *name;	/* general.architecture, prefix of its keys */
-	enum norm_kind norm;
-	enum need norm_bias;
-	enum need embd_norm;	/* of the embedding */
-	enum need positions;	/* learned ones, added to the embedding */
-	enum shape shape;
-	enum need ffn_norm;	/* NEVER: what the shape has; MAY: without
-				   one a layer has SHAPE_ONE_NORM */
+	enum norm_kind norm : 8;
+	enum need norm_bias : 8;
+	enum need embd_norm : 8;	/* of the embedding */
+	enum need positions : 8;	/* learned, added to the embedding */
+	enum shape shape : 8;
+	enum need ffn_norm : 8;	/* NEVER: what the shape has; MAY:
+				   without one a layer has SHAPE_ONE_NORM */
 	const char *ffn_norm_name;	/* if not "ffn_norm" */
 	bool embd_sqrt;		/* the embedding times sqrt(n_embd) */
-	enum need output_bias;
+	enum need output_bias : 8;
 
-	enum mixer mixer;
-	enum need qkv_bias, out_bias;
-	enum qk_norm qk_norm;
-	enum rope_kind rope;
+	enum mixer mixer : 8;
+	enum need qkv_bias : 8, out_bias : 8;
+	enum qk_norm qk_norm : 8;
+	enum rope_kind rope : 8;
 	bool whole_rope;	/* heads are turned whole */
 	bool sinks;		/* attn_sinks */
 	bool second_norm;	/* attn_norm_2, if present, is that of A, and
 				   attn_norm that of F */
 	float alibi;		/* largest bias */
 	/* Every n-th layer sees everything, the others are "local". */
-	uint32_t every;
+	uint8_t every;
 	uint32_t window;	/* of local layers, if no key tells */
-	enum need window_key;	/* attention.sliding_window tells */
+	enum need window_key : 8;	/* attention.sliding_window tells */
 	bool ignore_window;	/* it means nothing, as for every engine */
 	bool local_rope;	/* only local layers turn */
 	bool local_plain;	/* local layers turn unscaled... */
-	double local_base;	/* ...by rope.freq_base_swa; this by default */
+	float local_base;	/* ...by rope.freq_base_swa; this by default */
 
-	enum ffn_kind ffn;
-	enum k_fn act;
-	enum need ffn_bias;
+	enum ffn_kind ffn : 8;
+	enum k_fn act : 8;
+	enum need ffn_bias : 8;
 	bool act_scales;	/* ffn_act.scales, if present, divide */
-	enum need experts;
-	enum shared shared;
+	enum need experts : 8;
+	enum shared shared : 8;
 	bool expert_share;	/* an expert is feed_forward_length / used wide
 				   where no key tells */
 	bool expert_bias;	/* of router and experts */
 	bool clamp_gate;	/* the clamped SwiGLU */
 	bool expert_free;	/* weights of those chosen need not sum to 1 */
-	uint32_t gating;	/* as expert_gating_func; 0: softmax */
+	uint8_t gating;		/* as expert_gating_func; 0: softmax */
 
-	uint32_t keys;		/* KEY_... */
+	uint16_t keys;		/* KEY_... */
 	/* What depends on the number of layers or on nothing in the file. */
 	void (*adapt)(struct hparams *h);
 };
@@ -381,7 +381,7 @@ struct finder {
 
 /* The shape of a tensor. */
 struct dims {
-	uint64_t d[4];		/* 0 counts as 1 */
+	uint32_t d[4];		/* 0 counts as 1 */
 };
 #define DIMS(...) ((struct dims){ { __VA_ARGS__ } })
 
@@ -405,7 +405,7 @@ int find_fused(struct finder *f, const char *what, uint32_t n_in,
  * taller stack of `rows`, or (old Mixtral files) one tensor an expert.
  */
 int find_stack(struct finder *f, const char *what, uint32_t n_in,
-    uint32_t n_out, uint64_t rows, uint64_t row, struct ffn *experts,
+    uint32_t n_out, uint32_t rows, uint32_t row, struct ffn *experts,
     size_t member);
 /* A tensor is used, whatever is in it. */
 void find_ignored(struct finder *f, const char *what, const char *suffix);

@@ -69,16 +69,16 @@ static int
 check_shape(struct finder *f, const struct pico_tensor *t, struct dims dims)
 {
 	char has[100], needs[100];
+	uint64_t d[4];
 	int i;
 
 	for (i = 0; i < 4; i++)
-		if (dims.d[i] == 0)
-			dims.d[i] = 1;
-	if (memcmp(t->dims, dims.d, sizeof dims.d) == 0)
+		d[i] = MAX(dims.d[i], 1);
+	if (memcmp(t->dims, d, sizeof d) == 0)
 		return 0;
 	return fail(f->err, "tensor '%s' has shape %s, needs %s",
 	    show_str(t->name), shape(has, sizeof has, t->dims),
-	    shape(needs, sizeof needs, dims.d));
+	    shape(needs, sizeof needs, d));
 }
 
 /* The tensor's bytes are weights of the model; a token needs `step` of them. */
@@ -207,7 +207,7 @@ find_fused(struct finder *f, const char *what, uint32_t n_in,
     const uint32_t *n_out, struct weight *const *w, size_t n)
 {
 	const struct pico_tensor *t = take(f, what, "weight");
-	uint64_t row = 0, total = 0;
+	uint32_t row = 0, total = 0;
 	size_t i;
 
 	if (t == NULL)
@@ -227,7 +227,7 @@ find_fused(struct finder *f, const char *what, uint32_t n_in,
 
 int
 find_stack(struct finder *f, const char *what, uint32_t n_in, uint32_t n_out,
-    uint64_t rows, uint64_t row, struct ffn *experts, size_t member)
+    uint32_t rows, uint32_t row, struct ffn *experts, size_t member)
 {
 	const struct hparams *h = &f->m->h;
 	const struct pico_tensor *t;
@@ -242,7 +242,8 @@ find_stack(struct finder *f, const char *what, uint32_t n_in, uint32_t n_out,
 	for (e = 0; e < h->n_expert; e++) {
 		w = expert_weight(experts, e, member);
 		if (t != NULL) {
-			if (view(f, t, e * rows + row, n_in, n_out, w) < 0)
+			if (view(f, t, (uint64_t)e * rows + row, n_in, n_out,
+			    w) < 0)
 				return -1;
 		} else {
 			const struct pico_tensor *one;

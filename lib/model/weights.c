@@ -64,8 +64,8 @@ find_qkv(struct finder *f, struct attention_weights *l)
 	got = find_fused(f, "attn_qkv", h->n_embd, n_out, w, 3);
 	if (got < 0)
 		return -1;
-	if (got > 0 && find_vector(f, "attn_qkv", "bias", DIMS((uint64_t)
-	    n_out[0] + n_out[1] + n_out[2]), MIN(need, MAY), &bias) < 0)
+	if (got > 0 && find_vector(f, "attn_qkv", "bias", DIMS(n_out[0] +
+	    n_out[1] + n_out[2]), MIN(need, MAY), &bias) < 0)
 		return -1;
 	for (i = 0; i < 3; i++) {
 		if (got == 0 && find_matrix(f, part[i], h->n_embd, n_out[i],
@@ -194,7 +194,7 @@ find_mamba(struct finder *f, struct mamba_weights *l)
 static int
 find_lerps(struct finder *f, const char *names, struct rwkv_weights *l)
 {
-	uint64_t d = f->m->h.n_embd, n = strlen(names), i;
+	uint32_t d = f->m->h.n_embd, n = (uint32_t)strlen(names), i;
 	char name[40];
 	int got;
 
@@ -338,8 +338,8 @@ find_dense(struct finder *f, struct layer *l)
 		got = find_fused(f, "ffn_up", d, both, w, 2);
 		if (got == 0)
 			return find_missing(f, "ffn_up", "weight");
-		if (got < 0 || find_vector(f, "ffn_up", "bias", DIMS(2 *
-		    (uint64_t)ff), a->ffn_bias, &bias) < 0)
+		if (got < 0 || find_vector(f, "ffn_up", "bias", DIMS(2 * ff),
+		    a->ffn_bias, &bias) < 0)
 			return -1;
 		if (bias != NULL) {
 			l->ffn.gate.bias = bias;
@@ -384,7 +384,7 @@ find_expert_part(struct finder *f, const char *what, bool up, uint32_t n_in,
 	got = find_stack(f, what, n_in, n_out, n_out, 0, e, member);
 	if (got == 0 && member != offsetof(struct ffn, down))
 		got = find_stack(f, "ffn_gate_up", n_in, n_out,
-		    2 * (uint64_t)n_out, up ? n_out : 0, e, member);
+		    2 * n_out, up ? n_out : 0, e, member);
 	(void)snprintf(name, sizeof name, "%s_exps", what);
 	if (got == 0)
 		return find_missing(f, name, "weight");

@@ -45,7 +45,9 @@ fit_affine(const struct search *s, const float *x, const float *w, size_t size,
     int hi, int top, struct scales *out, uint8_t *d, uint8_t *dmin)
 {
 	size_t n = 256 / size, j;
-	float step[MAX_SUB], min[MAX_SUB], weight[MAX_SUB], e, least;
+	/* set for compilers that do not see that n is 8 or 16, never 0 */
+	float step[MAX_SUB] = {0}, min[MAX_SUB], weight[MAX_SUB] = {0};
+	float e, least;
 	int8_t code[MAX_SUB], mcode[MAX_SUB];
 	int a, b;
 

@@ -55,15 +55,15 @@ pico_can_quantize(uint32_t type)
 struct pico_quantizer *
 pico_quantizer_new(uint32_t n_threads, struct pico_err *err)
 {
-	const struct kernels *k = kernels_get(err);
-	struct pico_quantizer *q = k == NULL ? NULL :
+	enum cpu set;
+	struct pico_quantizer *q = cpu_choose(&set, err) < 0 ? NULL :
 	    mem_new(1, sizeof *q, "quantizer", err);
 
 	if (q == NULL)
 		return NULL;
 	q->search = &search_plain;
 #if defined(__x86_64__)
-	if (strncmp(k->name, "avx", 3) == 0)
+	if (set <= CPU_AVX2)
 		q->search = &search_avx2;
 #endif
 	q->pool = pool_new(n_threads > 0 ? n_threads : pico_default_threads(),

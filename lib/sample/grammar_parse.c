@@ -118,40 +118,69 @@ at_rule(struct parser *p)
 	return yes;
 }
 
-/* The number of a rule, which is new if the name is; -1 without memory. */
+/* The slot of a rule's name, or one that is free for it; NULL: too far. */
+static int32_t *
+slot_of(const struct parser *p, struct pico_str s)
+{
+	size_t h = hash_text(0, s.p, s.n), i;
+	int32_t *slot;
+
+	for (i = 0; i < HASH_PROBES; i++) {
+		slot = &p->slot[(h + i) & p->mask];
+		if (*slot < 0 ||
+		    pico_str_compare(p->rule[*slot].name, s) == 0)
+			return slot;
+	}
+	return NULL;
+}
+
+static int
+too_far(struct parser *p, size_t at)
+{
+	return bad(p, at, "names of rules have the same hash, more than %d of "
+	    "them", HASH_PROBES);
+}
+
+static int
+more_slots(struct parser *p)
+{
+	size_t n = 4 * (p->mask + 1), i;
+	int32_t *slot = mem_new(n, sizeof *slot, "rules", p->err);
+
+	if (slot == NULL)
+		return -1;
+	free(p->slot);
+	p->slot = slot;
+	p->mask = n - 1;
+	for (i = 0; i < n; i++)
+		slot[i] = -1;
+	for (i = 0; i < p->n_rules; i++) {
+		slot = slot_of(p, p->rule[i].name);
+		if (slot == NULL)
+			return too_far(p, p->rule[i].used);
+		*slot = (int32_t)i;
+	}
+	return 0;
+}
+
+/* The number of a rule, which is new if the name is. */
 static int32_t
 find_rule(struct parser *p, struct pico_str s, size_t at)
 {
-	size_t i, k;
 	int32_t *slot;
 
-	if (2 * p->n_rules >= p->mask) {
-		slot = mem_new(4 * (p->mask + 1), sizeof *slot, "rules",
-		    p->err);
-		if (slot == NULL)
-			return -1;
-		free(p->slot);
-		p->slot = slot;
-		p->mask = 4 * (p->mask + 1) - 1;
-		for (i = 0; i <= p->mask; i++)
-			slot[i] = -1;
-		for (i = 0; i < p->n_rules; i++) {
-			k = hash_bytes(HASH_START, p->rule[i].name.p,
-			    p->rule[i].name.n) & p->mask;
-			while (slot[k] >= 0)
-				k = (k + 1) & p->mask;
-			slot[k] = (int32_t)i;
-		}
-	}
-	k = hash_bytes(HASH_START, s.p, s.n) & p->mask;
-	for (; p->slot[k] >= 0; k = (k + 1) & p->mask)
-		if (pico_str_compare(p->rule[p->slot[k]].name, s) == 0)
-			return p->slot[k];
+	if (2 * p->n_rules >= p->mask && more_slots(p) < 0)
+		return -1;
+	slot = slot_of(p, s);
+	if (slot == NULL)
+		return too_far(p, at);
+	if (*slot >= 0)
+		return *slot;
 	if (mem_grow(&p->rule, &p->cap_rules, p->n_rules + 1, sizeof *p->rule,
 	    "rules", p->err) < 0)
 		return -1;
 	p->rule[p->n_rules] = (struct rule){ s, -1, at };
-	return p->slot[k] = (int32_t)p->n_rules++;
+	return *slot = (int32_t)p->n_rules++;
 }
 
 /* ---- building ---- */

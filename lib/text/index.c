@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Text to token id: open addressing with linear probes. No text is further than
- * PROBES slots from where its hash says: in a table that is half full at most,
- * real vocabularies need less than a hundred, and a file whose texts were made
- * to fall together is refused before it takes quadratic time.
- */
+/* Text to token id: open addressing with linear probes, see HASH_PROBES. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "text.h"
-
-#define PROBES 1024
 
 static struct pico_str
 text_of(const struct index *x, int32_t id)
@@ -22,16 +15,14 @@ text_of(const struct index *x, int32_t id)
 static uint32_t
 hash(const char *p, size_t n)
 {
-	uint64_t h = hash_bytes(HASH_START ^ n, p, n);
-
-	return (uint32_t)((h ^ h >> 32) * 0x9e3779b97f4a7c15u >> 32);
+	return hash_text(n, p, n);
 }
 
 /* The slot where a text is, or where it would go; NULL: too far away. */
 static struct index_slot *
 probe(const struct index *x, uint32_t h, const char *p, size_t n)
 {
-	for (size_t i = 0; i < PROBES; i++) {
+	for (size_t i = 0; i < HASH_PROBES; i++) {
 		struct index_slot *slot = &x->slot[(h + i) & x->mask];
 		struct pico_str s;
 
@@ -50,7 +41,7 @@ static int
 fail_crowded(struct pico_err *err)
 {
 	return fail(err, "texts of tokens or merges have the same hash, more "
-	    "than %d of them", PROBES);
+	    "than %d of them", HASH_PROBES);
 }
 
 int32_t
@@ -78,12 +69,12 @@ resize(struct index *x, size_t size, struct pico_err *err)
 	for (i = 0; i < n; i++) {
 		if (old[i].id < 0)
 			continue;
-		for (k = 0; k < PROBES; k++) {
+		for (k = 0; k < HASH_PROBES; k++) {
 			to = &x->slot[(old[i].hash + k) & x->mask];
 			if (to->id < 0)
 				break;
 		}
-		if (k == PROBES)
+		if (k == HASH_PROBES)
 			break;
 		*to = old[i];
 	}

@@ -31,8 +31,8 @@ static const struct pico_opt options[] = {
 	    "threads (as many as there are cores to use)", 1, 4096, NULL },
 	{ 0, "size", PICO_OPT_SIZE, &size, "SIZE",
 	    "memory to read, much larger than the caches (512M)", 0, 0, NULL },
-	{ 0, "time", PICO_OPT_REAL, &seconds, "S",
-	    "seconds a measurement (0.2)", 0, 3600, NULL },
+	{ 0, "time", PICO_OPT_CALL, &seconds, "S",
+	    "seconds a measurement (0.2)", 0, 3600, pico_opt_real },
 	CMD_OPTIONS
 };
 

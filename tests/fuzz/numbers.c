@@ -42,7 +42,7 @@ options(char *text, size_t n)
 	static const struct pico_opt table[] = {
 		{ 'a', "all", PICO_OPT_FLAG, &flag, NULL, "", 0, 0, NULL },
 		{ 'n', "number", PICO_OPT_INT, &i, "N", "", 1, 9, NULL },
-		{ 'x', "real", PICO_OPT_REAL, &x, "X", "", 0, 1, NULL },
+		{ 'x', "real", PICO_OPT_CALL, &x, "X", "", 0, 1, pico_opt_real },
 		{ 's', NULL, PICO_OPT_TEXT, &s, "S", "", 0, 0, NULL },
 		{ 0, "list", PICO_OPT_LIST, &list, "S", "", 0, 0, NULL },
 		{ 0, NULL, PICO_OPT_END, NULL, NULL, NULL, 0, 0, NULL },

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "../../lib/convert/convert.h"
+#include "colliding.h"
 
 static int n_run, n_failed;
 
@@ -35,6 +36,21 @@ json_fault(const char *text, size_t n, uint32_t depth, uint32_t nodes)
 		json_free(&j);
 	}
 	return err.msg;
+}
+
+/* An object with the first n colliding keys. */
+static const char *
+same_hash(size_t n)
+{
+	static char name[COLLIDING][16], text[COLLIDING * 22 + 2];
+	size_t len = 0, i;
+
+	colliding(0, name);
+	for (i = 0; i < n; i++)
+		len += (size_t)snprintf(text + len, sizeof text - len,
+		    "%c\"%.16s\":1", i == 0 ? '{' : ',', name[i]);
+	text[len++] = '}';
+	return json_fault(text, len, 9, UINT32_MAX - 1);
 }
 
 static void
@@ -83,6 +99,11 @@ check_json(void)
 	check(json_find(&j, 0, str_of("c")) == JSON_NONE &&
 	    json_find(&j, node, str_of("b")) == JSON_NONE, "no key", "one");
 	json_free(&j);
+	got = same_hash(HASH_PROBES);
+	check(*got == '\0', "some keys of one hash", got);
+	got = same_hash(COLLIDING);
+	check(strcmp(got, "keys have the same hash, more than 256 of them") ==
+	    0, "too many keys of one hash", got);
 }
 
 /* ---- headers ---- */

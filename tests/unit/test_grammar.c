@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "../../lib/base/json.h"
+#include "colliding.h"
 
 static int n_run, n_failed;
 static struct json cases;
@@ -392,6 +393,25 @@ refused(const char *grammar, const char *message)
 	return ok;
 }
 
+/* Rules with the first n colliding names: "" or the message. */
+static const char *
+same_hash(size_t n)
+{
+	static char name[COLLIDING][16], grammar[COLLIDING * 26 + 20];
+	static struct pico_err err;
+	size_t len = 0, i;
+
+	colliding(0, name);
+	for (i = 0; i < n; i++)
+		len += (size_t)snprintf(grammar + len, sizeof grammar - len,
+		    "%.16s::=\"a\"\n", name[i]);
+	len += (size_t)snprintf(grammar + len, sizeof grammar - len,
+	    "root::=%.16s", name[n - 1]);
+	err = (struct pico_err){0};
+	pico_grammar_free(pico_grammar_parse(grammar, len, &err));
+	return err.msg;
+}
+
 static void
 test_hard(void)
 {
@@ -431,6 +451,10 @@ test_hard(void)
 	check(nested(1, "(", "\"a\"*", ")*"), "(\"a\"*)*");
 	check(chain(), "a chain of 5000 rules");
 	check(counted(), "a million times");
+	check(*same_hash(HASH_PROBES) == '\0', "some names of one hash");
+	check(strcmp(same_hash(COLLIDING), "line 257, column 1: names of rules "
+	    "have the same hash, more than 256 of them") == 0,
+	    "too many names of one hash");
 }
 
 int

@@ -179,11 +179,11 @@ static const char *text, *called_with;
 static struct pico_list list;
 
 static int
-call(const char *arg, void *data, struct pico_err *err)
+call(const struct pico_opt *o, const char *arg, struct pico_err *err)
 {
 	if (strcmp(arg, "bad") == 0)
 		return fail_usage(err, "'%s' is bad", arg);
-	*(const char **)data = arg;
+	*(const char **)o->to = arg;
 	return 0;
 }
 
@@ -192,7 +192,7 @@ static const struct pico_opt table[] = {
 	{ 'b', NULL, PICO_OPT_FLAG, &flag_b, NULL, "short only", 0, 0, NULL },
 	{ 0, "no-all", PICO_OPT_OFF, &flag_a, NULL, "off", 0, 0, NULL },
 	{ 'n', "number", PICO_OPT_INT, &number, "N", "a number", 0, 0, NULL },
-	{ 0, "real", PICO_OPT_REAL, &real, "X", "a real", 0, 1, NULL },
+	{ 0, "real", PICO_OPT_CALL, &real, "X", "a real", 0, 1, pico_opt_real },
 	{ 'o', "out", PICO_OPT_TEXT, &text, "FILE", "a text", 0, 0, NULL },
 	{ 'l', "list", PICO_OPT_LIST, &list, "TEXT", "texts", 0, 0, NULL },
 	{ 'c', "call", PICO_OPT_CALL, &called_with, "X", "calls", 0, 0, call },
