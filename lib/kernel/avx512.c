@@ -15,18 +15,6 @@
 /* Columns from which on unpacking a tile of rows pays. */
 #define MANY 4
 
-static bool
-runs_here(void)
-{
-	__builtin_cpu_init();
-	return __builtin_cpu_supports("avx512f") &&
-	    __builtin_cpu_supports("avx512bw") &&
-	    __builtin_cpu_supports("avx512vl") &&
-	    __builtin_cpu_supports("avx512dq") &&
-	    __builtin_cpu_supports("avx512vnni") &&
-	    __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-}
-
 static void
 matmul(const struct matmul *m, size_t r0, size_t r1)
 {
@@ -479,7 +467,6 @@ AVX512_END
 
 const struct kernels kernels_avx512 = {
 	.name = "avx512",
-	.runs_here = runs_here,
 	.quantize = quantize,
 	.matmul = matmul,
 	.attend = attend,

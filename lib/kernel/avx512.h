@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the AVX-512 set share. Its code needs F, BW, VL, DQ and
- * VNNI, and FMA and BMI2, which every such machine has; runs_here() asks for
+ * VNNI, and FMA and BMI2, which every such machine has; cpu_has() asks for
  * all of them.
  */
 #ifndef PICO_KERNEL_AVX512_H

@@ -19,7 +19,13 @@
 static bool
 has_avx512(void)
 {
-	return kernels_avx512.runs_here();
+	__builtin_cpu_init();
+	return __builtin_cpu_supports("avx512f") &&
+	    __builtin_cpu_supports("avx512bw") &&
+	    __builtin_cpu_supports("avx512vl") &&
+	    __builtin_cpu_supports("avx512dq") &&
+	    __builtin_cpu_supports("avx512vnni") &&
+	    __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
 }
 #endif
 

@@ -272,7 +272,6 @@ int cpu_choose(enum cpu *set, struct pico_err *err);
 
 struct kernels {
 	const char *name;	/* as in $PICO_CPU */
-	bool (*runs_here)(void);	/* AVX-512 only: cpu_has() asks there */
 
 	/* n floats to one prepared row of a kind other than ACT_F32; n is a
 	   multiple of 32 or 256. */
