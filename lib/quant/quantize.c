@@ -11,9 +11,7 @@
 #define PIECE (1 << 20)	/* bytes of a tensor at once, about */
 
 static block_quantizer *const block_fn[TYPE_Q2_0 + 1] = {
-	[TYPE_Q4_0] = quantize_q4_0,
 	[TYPE_Q4_1] = quantize_q4_1,
-	[TYPE_Q5_0] = quantize_q5_0,
 	[TYPE_Q5_1] = quantize_q5_1,
 	[TYPE_Q8_0] = quantize_q8_0,
 	[TYPE_Q2_K] = quantize_q2_k,
@@ -30,6 +28,21 @@ static block_quantizer *const block_fn[TYPE_Q2_0 + 1] = {
 	[TYPE_Q1_0] = quantize_q1_0,
 	[TYPE_Q2_0] = quantize_q2_0,
 };
+
+/* Those that are made of their steps alone. */
+static const struct {
+	step_packer *pack;
+	int lo, hi;		/* codes */
+} step_fn[TYPE_Q5_0 + 1] = {
+	[TYPE_Q4_0] = { pack_q4_0, -8, 7 },
+	[TYPE_Q5_0] = { pack_q5_0, -16, 15 },
+};
+
+static bool
+has_steps(uint32_t type)
+{
+	return type < COUNT(step_fn) && step_fn[type].pack != NULL;
+}
 
 struct pico_quantizer {
 	struct pool *pool;
@@ -49,7 +62,8 @@ bool
 pico_can_quantize(uint32_t type)
 {
 	return type == TYPE_F32 || type == TYPE_F16 || type == TYPE_BF16 ||
-	    (type < COUNT(block_fn) && block_fn[type] != NULL);
+	    has_steps(type) || (type < COUNT(block_fn) &&
+	    block_fn[type] != NULL);
 }
 
 struct pico_quantizer *
@@ -104,8 +118,8 @@ static void
 convert(const struct search *s, const struct pico_type *to, const float *x,
     const float *importance, size_t n, uint8_t *b)
 {
-	bool weighs = true;
-	float w[CHUNK];
+	bool weighs = true, steps = has_steps(to->id);
+	float w[CHUNK], step[CHUNK / 32];
 	size_t i;
 
 	switch (to->id) {
@@ -128,9 +142,16 @@ convert(const struct search *s, const struct pico_type *to, const float *x,
 	for (i = 0; i < n; i += to->block, b += to->bytes) {
 		if (weighs)
 			s->weigh(x + i, importance == NULL ? NULL :
-			    importance + i, to->block, w);
-		block_fn[to->id](s, x + i, w, b);
+			    importance + i, to->block, w + i);
+		if (!steps)
+			block_fn[to->id](s, x + i, w + i, b);
 	}
+	if (!steps)
+		return;
+	s->symmetric(x, w, 32, n / 32, step_fn[to->id].lo,
+	    step_fn[to->id].hi, step);
+	for (b -= n / 32 * to->bytes, i = 0; i < n / 32; i++, b += to->bytes)
+		step_fn[to->id].pack(s, x + 32 * i, step[i], b);
 }
 
 struct job {
