@@ -47,8 +47,8 @@ has_steps(uint32_t type)
 struct pico_quantizer {
 	struct pool *pool;
 	const struct search *search;
-	uint8_t *out;
-	size_t cap_out;
+	uint8_t *out[2];	/* one is filled, the other one written */
+	size_t cap_out[2];
 	double *square, *error;		/* of each row */
 	size_t cap_rows, cap_errors;
 };
@@ -95,7 +95,8 @@ pico_quantizer_free(struct pico_quantizer *q)
 	if (q == NULL)
 		return;
 	pool_free(q->pool);
-	free(q->out);
+	free(q->out[0]);
+	free(q->out[1]);
 	free(q->square);
 	free(q->error);
 	free(q);
@@ -154,6 +155,23 @@ convert(const struct search *s, const struct pico_type *to, const float *x,
 		step_fn[to->id].pack(s, x + 32 * i, step[i], b);
 }
 
+/* What was made, and still has to be written. */
+struct output {
+	struct pico_writer *w;
+	const uint8_t *p;
+	size_t n;
+	int rc;
+	struct pico_err err;
+};
+
+static void
+put(struct output *o)
+{
+	if (o->rc == 0)
+		o->rc = pico_writer_data(o->w, o->p, o->n, &o->err);
+	o->n = 0;
+}
+
 struct job {
 	struct pico_quantizer *q;
 	const struct pico_type *from, *to;
@@ -163,6 +181,7 @@ struct job {
 	const float *importance;
 	bool errors;			/* are wanted */
 	atomic_size_t bad;		/* the first row that is not good */
+	struct output *before;		/* NULL: none */
 };
 
 static bool
@@ -193,9 +212,8 @@ sum_errors(const struct job *j, const float *x, const uint8_t *b, size_t n,
 }
 
 static void
-run_rows(void *data, size_t lo, size_t hi)
+run_rows(struct job *j, size_t lo, size_t hi)
 {
-	struct job *j = data;
 	const struct search *s = j->q->search;
 	size_t row, i, k, bad;
 	uint64_t at;
@@ -226,6 +244,17 @@ run_rows(void *data, size_t lo, size_t hi)
 		    !atomic_compare_exchange_weak(&j->bad, &bad, row))
 			;
 	}
+}
+
+/* Item 0 is to write what was made before, the others are rows. */
+static void
+run_items(void *data, size_t lo, size_t hi)
+{
+	struct job *j = data;
+
+	if (lo == 0 && j->before != NULL)
+		put(j->before);
+	run_rows(j, lo == 0 ? 0 : lo - 1, hi - 1);
 }
 
 /* Says what is wrong in a row; `first` is the number of that row. */
@@ -271,11 +300,13 @@ grow_sums(struct pico_quantizer *q, size_t n, struct pico_err *err)
 /* `first`: the number of the first row, for messages. */
 static int
 run(struct pico_quantizer *q, const struct pico_rows *r, uint64_t first,
-    void *dst, struct pico_quant_error *sums, struct pico_err *err)
+    void *dst, struct output *before, struct pico_quant_error *sums,
+    struct pico_err *err)
 {
 	struct job j = { .q = q, .from = pico_type(r->from),
 	    .to = pico_type(r->to), .src = r->src, .dst = dst, .n = r->n,
-	    .importance = r->importance, .errors = sums != NULL };
+	    .importance = r->importance, .errors = sums != NULL,
+	    .before = before };
 	size_t i;
 
 	if (j.from == NULL || j.to == NULL || !pico_can_quantize(r->to) ||
@@ -285,7 +316,7 @@ run(struct pico_quantizer *q, const struct pico_rows *r, uint64_t first,
 	if (sums != NULL && grow_sums(q, r->n_rows, err) < 0)
 		return -1;
 	atomic_init(&j.bad, SIZE_MAX);
-	pool_run(q->pool, r->n_rows, 1, run_rows, &j);
+	pool_run(q->pool, r->n_rows + 1, 1, run_items, &j);
 	i = atomic_load(&j.bad);
 	if (i != SIZE_MAX)
 		return tell(&j, i, first, err);
@@ -302,7 +333,7 @@ int
 pico_quantize(struct pico_quantizer *q, const struct pico_rows *r, void *dst,
     struct pico_quant_error *sums, struct pico_err *err)
 {
-	return run(q, r, 0, dst, sums, err);
+	return run(q, r, 0, dst, NULL, sums, err);
 }
 
 /* ---- a tensor ---------------------------------------------------------- */
@@ -316,8 +347,11 @@ pico_quantize_tensor(struct pico_quantizer *q, const struct pico_tensor *t,
 	const struct pico_type *type = pico_type(to);
 	uint64_t height = MAX(t->dims[1], 1), row, block;
 	uint64_t n_rows = height * t->dims[2] * t->dims[3];
+	int i;
 	size_t in = (size_t)(t->dims[0] / from->block * from->bytes), out;
+	struct output o = { .w = w };
 	struct pico_err why = {0};
+	uint8_t *to_fill;
 	struct pico_rows r = { .from = t->type, .to = to,
 	    .n = (size_t)t->dims[0] };
 
@@ -334,20 +368,25 @@ pico_quantize_tensor(struct pico_quantizer *q, const struct pico_tensor *t,
 	out = (size_t)(t->dims[0] / type->block * type->bytes);
 	/* a piece is of one matrix: each has an importance of its own */
 	block = MIN(MAX(PIECE * pool_n(q->pool) / MAX(in, out), 1), height);
-	if (mem_grow(&q->out, &q->cap_out, (size_t)block * out, 1,
-	    "rows of a tensor", err) < 0)
-		return -1;
-	for (row = 0; row < n_rows; row += r.n_rows) {
+	for (i = 0; i < 2; i++)
+		if (mem_grow(&q->out[i], &q->cap_out[i], (size_t)block * out, 1,
+		    "rows of a tensor", err) < 0)
+			return -1;
+	for (row = 0; row < n_rows && o.rc == 0; row += r.n_rows) {
 		r.src = t->data + row * in;
 		r.n_rows = (size_t)MIN(block, height - row % height);
 		r.importance = importance == NULL ? NULL : importance +
 		    row / height * t->dims[0];
-		if (run(q, &r, row, q->out, sums, &why) < 0)
+		to_fill = q->out[o.p == q->out[0]];
+		if (run(q, &r, row, to_fill, &o, sums, &why) < 0)
 			return fail(err, "tensor '%s': %s", show_str(t->name),
 			    why.msg);
-		if (pico_writer_data(w, q->out, r.n_rows * out, err) < 0)
-			return -1;
+		o.p = to_fill;
+		o.n = r.n_rows * out;
 		map_advise(r.src, r.n_rows * in, READ_DONE);
 	}
-	return 0;
+	put(&o);
+	if (o.rc < 0 && err != NULL)
+		*err = o.err;
+	return o.rc;
 }
