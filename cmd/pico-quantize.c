@@ -174,6 +174,12 @@ choose(const struct pico_gguf *g, const struct pico_mix *mix)
 		t[i] = *pico_gguf_tensor(g, i);
 	if (pico_mix_types(mix, &model, t, n, type, &err) < 0)
 		cmd_die(&err);
+	for (i = 0; i < n && !(type[i] == mix->type && pico_mix_takes(&t[i]));
+	    i++)
+		;
+	if (i == n && !pure)
+		cmd_warn("no tensor of '%s' becomes %s by the rules of %s",
+		    pico_gguf_info(g, 0).path, type_name(mix->type), mix->name);
 	for (i = 0; i < n; i++) {
 		if (pure && pico_mix_takes(&t[i]))
 			type[i] = mix->type;
