@@ -180,6 +180,12 @@ at() {
 		expect_error 2 'is the input and the output'
 	done
 	cmp a.gguf f16.gguf
+	echo 5 6 | pico-forward -m a.gguf --imatrix m.gguf
+	for o in m.gguf ./m.gguf; do
+		run_split pico-quantize --imatrix m.gguf a.gguf $o Q8_0
+		expect_error 2 "'$o' is the importance matrix and the output"
+	done
+	pico-inspect m.gguf | grep -q '^general.type.*imatrix'
 	run_split pico-quantize a.gguf /dev/null Q8_0
 	expect_error 1 "'/dev/null' is not a regular file"
 	run_split pico-quantize a.gguf - Q8_0
