@@ -328,10 +328,9 @@ symmetric(const float *x, const float *w, size_t n, size_t blocks, int lo,
 }
 
 /* By how many tenths of a code the largest value is put elsewhere than at the end
-   of the range: more make no difference. The end itself comes first, for blocks
-   in which all do equally well. */
-static const float shift[24] = { 0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5,
-    -6, 6, -7, 7, -8, 8, -9, 9, -10, 10, -11, 11, -12 };
+   of the range: more make little difference. The end itself comes first, for
+   blocks in which all do equally well. */
+static const float shift[8] = { 0, 4, -4, 8, -8, 12, -12, -16 };
 
 struct moments {
 	float w, x, xx;		/* sums of w, w x, w x^2 */
@@ -376,52 +375,46 @@ refine2(const float *x, const float *w, size_t n, float t, float hi,
 	return solve(sum(c), sum(cc), sum(cx), m, step, min);
 }
 
-#define TRIES2 3
-
 static float
 affine(const float *x, const float *w, size_t n, int hi, float *min)
 {
-	float from = 0, to = x[0], best = 0, step = 0, b = 0, e, least, close;
-	struct moments m = {0};
-	v8 t[TRIES2], c[TRIES2], cc[TRIES2], cx[TRIES2], q, wq;
+	float from, to, best = 0, step = 0, b = 0, e, least, close;
+	v8 c = all(0), cc = all(0), cx = all(0), xx = all(0), t, q, wq;
 	float top = (float)hi;
+	struct moments m;
 	size_t i;
-	int g, k;
+	int k;
 
-	for (i = 0; i < n; i++) {
-		from = x[i] < from ? x[i] : from;
-		to = x[i] > to ? x[i] : to;
-		m.w += w[i];
-		m.x += w[i] * x[i];
-		m.xx += w[i] * x[i] * x[i];
+	range(x, n, &from, &to);
+	from = from < 0 ? from : 0;
+	for (i = 0; i < n; i += 8) {
+		c += load(w + i);
+		cx += load(w + i) * load(x + i);
+		xx += load(w + i) * load(x + i) * load(x + i);
 	}
+	m = (struct moments){ sum(c), sum(cx), sum(xx) };
 	*min = -from;
 	if (to - from < 1e-30f)
 		return 0;
 	least = m.xx * 2;
 	close = m.xx * 0x1p-22f;	/* no more than rounding */
-	for (g = 0; g < TRIES2; g++) {
-		t[g] = (all(top) + all(0.1f) * load(shift + 8 * g)) *
-		    all(1 / (to - from));
-		c[g] = cc[g] = cx[g] = all(0);
+	t = (all(top) + all(0.1f) * load(shift)) * all(1 / (to - from));
+	c = cx = all(0);
+	for (i = 0; i < n; i++) {
+		q = nearest(clamp(all(x[i] - from) * t, 0, top));
+		wq = all(w[i]) * q;
+		c += wq;
+		cc += wq * q;
+		cx += wq * all(x[i]);
 	}
-	for (i = 0; i < n; i++)
-		for (g = 0; g < TRIES2; g++) {
-			q = nearest(clamp(all(x[i] - from) * t[g], 0, top));
-			wq = all(w[i]) * q;
-			c[g] += wq;
-			cc[g] += wq * q;
-			cx[g] += wq * all(x[i]);
+	for (k = 0; k < 8; k++) {
+		e = solve(c[k], cc[k], cx[k], &m, &step, &b);
+		if (e < least - close && step > 0) {
+			least = e;
+			best = step;
+			*min = b;
 		}
-	for (g = 0; g < TRIES2; g++)
-		for (k = 0; k < 8; k++) {
-			e = solve(c[g][k], cc[g][k], cx[g][k], &m, &step, &b);
-			if (e < least - close && step > 0) {
-				least = e;
-				best = step;
-				*min = b;
-			}
-		}
+	}
 	for (k = 0; k < 2 && best > 0; k++) {
 		b = *min;
 		e = refine2(x, w, n, inverse(best), top, &m, &step, &b);
