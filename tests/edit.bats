@@ -89,6 +89,22 @@ only() {
 	[ "$(pico-inspect m.gguf | grep -c $'^z\tstr\tx')" -eq 1 ]
 }
 
+@test 'edit: a file that is read is not written over' {
+	echo text >text
+	ln -s text link
+	for o in text ./text link; do
+		run_split pico-edit --add x=str@text m.gguf $o
+		expect_error 2 "'$o' is the value of 'x' and the output"
+	done
+	[ "$(cat text)" = text ]
+	run_split pico-edit --add y=u8:1 --set general.name=str@m.gguf m.gguf
+	expect_error 2 "'m.gguf' is the value of 'general.name' and the output"
+	cmp m.gguf "$MODEL"
+	# no file, but a text
+	pico-edit --set general.name=str:@text m.gguf text
+	[ "$(pico-inspect -k general.name text)" = @text ]
+}
+
 @test 'edit: what is not as told' {
 	try() { run_split pico-edit "$@" m.gguf; }
 	try --set no.such=u8:1
