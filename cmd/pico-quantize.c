@@ -300,6 +300,14 @@ report(const struct pico_tensor *t, uint32_t to,
 	(void)fputc('\n', stderr);
 }
 
+/* Rows that are looked up: there each error counts as much. Importance is of its
+   other use, as the output matrix, if it has that. */
+static bool
+is_table(const struct pico_tensor *t)
+{
+	return pico_str_is(t->name, "token_embd.weight");
+}
+
 static void
 write_tensors(const struct pico_gguf *g, const uint32_t *type,
     struct pico_imatrix *m, struct pico_writer *w)
@@ -316,13 +324,13 @@ write_tensors(const struct pico_gguf *g, const uint32_t *type,
 		const struct pico_tensor *t = pico_gguf_tensor(g, i);
 		struct pico_quant_error sums = {0};
 		const float *importance = NULL;
+		bool weighs;
 
 		cmd_progress("tensor", i + 1, n);
-		if (m != NULL && t->type != type[i] &&
-		    pico_imatrix_find(m, t, &importance, &err) < 0)
+		weighs = m != NULL && t->type != type[i] && !is_table(t);
+		if (weighs && pico_imatrix_find(m, t, &importance, &err) < 0)
 			cmd_die(&err);
-		without += m != NULL && importance == NULL &&
-		    has_lost(type[i]) && t->type != type[i];
+		without += weighs && importance == NULL && has_lost(type[i]);
 		if (pico_quantize_tensor(q, t, type[i], importance, w,
 		    verbose ? &sums : NULL, &err) < 0)
 			cmd_die(&err);
