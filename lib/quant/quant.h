@@ -26,8 +26,9 @@ struct search {
 	 * others in the block. By importance, if not NULL, which is what the
 	 * error of a product grows with, and somewhat more for large values:
 	 * sqrt(c mean of x^2 + x^2), a middle between all alike, which gives the
-	 * least errors, and x^2. Of those tried c = 4, and with importance 1.25,
-	 * changed least of what a model says.
+	 * least errors, and x^2. Of those tried c = 4 changed least of what a
+	 * model says. Less with importance can make the error of a product
+	 * larger than without.
 	 */
 	void (*weigh)(const float *x, const float *importance, size_t n,
 	    float *w);
@@ -50,7 +51,9 @@ struct search {
 	    float step);
 	void (*book_codes)(const float *x, size_t n, float step, int8_t *q);
 };
-extern const struct search search_plain, search_avx2;
+/* Two of each: the other one is for weights by importance, where errors matter
+   more than time. */
+extern const struct search search_plain[2], search_avx2[2];
 
 /* Of all types: a block x with weights w to its bytes. */
 typedef void block_quantizer(const struct search *s, const float *x,

@@ -46,7 +46,7 @@ has_steps(uint32_t type)
 
 struct pico_quantizer {
 	struct pool *pool;
-	const struct search *search;
+	const struct search *search;	/* two of them */
 	uint8_t *out[2];	/* one is filled, the other one written */
 	size_t cap_out[2];
 	double *square, *error;		/* of each row */
@@ -75,10 +75,10 @@ pico_quantizer_new(uint32_t n_threads, struct pico_err *err)
 
 	if (q == NULL)
 		return NULL;
-	q->search = &search_plain;
+	q->search = search_plain;
 #if defined(__x86_64__)
 	if (strncmp(k->name, "avx", 3) == 0)
-		q->search = &search_avx2;
+		q->search = search_avx2;
 #endif
 	q->pool = pool_new(n_threads > 0 ? n_threads : pico_default_threads(),
 	    err);
@@ -214,7 +214,7 @@ sum_errors(const struct job *j, const float *x, const uint8_t *b, size_t n,
 static void
 run_rows(struct job *j, size_t lo, size_t hi)
 {
-	const struct search *s = j->q->search;
+	const struct search *s = &j->q->search[j->importance != NULL];
 	size_t row, i, k, bad;
 	uint64_t at;
 	float x[CHUNK];

@@ -327,6 +327,49 @@ symmetric(const float *x, const float *w, size_t n, size_t blocks, int lo,
 		steps(x, w, n, blocks, lo, hi, step);
 }
 
+/*
+ * The same by importance, with which weights differ more: what is large may be cut
+ * off, have more room, or be better off at the other end. So more steps are tried,
+ * of both signs, in floats; then those that suit the codes of the best one, twice.
+ */
+#define FINE 33		/* of each sign */
+
+INLINE float
+fine_step(const float *x, const float *w, size_t n, int lo, int hi)
+{
+	float m = extreme(x, n), top = (float)(lo == 0 ? hi : -lo), best = 0;
+	float most = 0, t, a, b;
+	int k;
+
+	if (fabsf(m) < 1e-30f)
+		return 0;
+	for (k = 0; k < 2 * FINE + 2; k++) {
+		/* the largest from two codes beyond the end to well before it */
+		t = (top + 2 - (2 + 0.4f * top) / (FINE - 1) *
+		    (float)(k / 2)) / m;
+		if (k >= 2 * FINE)
+			t = inverse(best);
+		else if ((k % 2 == 0) == (lo < 0))
+			t = -t;
+		products(x, w, n, t, (float)lo, (float)hi, &a, &b);
+		if (b > 0 && exceeds(a * (a / b), most)) {
+			most = a * (a / b);
+			best = a / b;
+		}
+	}
+	return best;
+}
+
+static void
+fine(const float *x, const float *w, size_t n, size_t blocks, int lo, int hi,
+    float *step)
+{
+	size_t j;
+
+	for (j = 0; j < blocks; j++)
+		step[j] = fine_step(x + n * j, w + n * j, n, lo, hi);
+}
+
 /* By how many tenths of a code the largest value is put elsewhere than at the end
    of the range: more make little difference. The end itself comes first, for
    blocks in which all do equally well. */
@@ -525,7 +568,7 @@ weigh(const float *x, const float *importance, size_t n, float *w)
 
 	for (i = 0; i < n; i += 8)
 		s += load(x + i) * load(x + i);
-	mean = (importance != NULL ? 1.25f : 4) * sum(s) / (float)n;
+	mean = 4 * sum(s) / (float)n;
 	for (i = 0; i < n; i += 8)
 		*(v8m *)(w + i) = root(all(mean) + load(x + i) * load(x + i)) *
 		    (importance != NULL ? load(importance + i) : all(1));
@@ -626,5 +669,6 @@ book_codes(const float *x, size_t n, float step, int8_t *q)
 	}
 }
 
-#define SEARCH(set) { set, widen, largest, weigh, symmetric, affine, error, \
-	codes, book, book_error, book_codes }
+#define SEARCH(set, symmetric) { set, widen, largest, weigh, symmetric, affine, \
+	error, codes, book, book_error, book_codes }
+#define SEARCHES(set) { SEARCH(set, symmetric), SEARCH(set, fine) }

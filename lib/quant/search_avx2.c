@@ -125,7 +125,7 @@ avx2_try(const void *x, const void *w, const void *wx, size_t n, int t,
 
 #include "search.h"
 
-const struct search search_avx2 = SEARCH("avx2");
+const struct search search_avx2[] = SEARCHES("avx2");
 
 #ifdef __clang__
 #pragma clang attribute pop
