@@ -170,6 +170,24 @@ same_file(const char *a, const char *b)
 	    x.st_ino == y.st_ino;
 }
 
+/* What a value is read from is an input, too. */
+static void
+keep_values(const char *out)
+{
+	const char *value;
+	size_t i;
+
+	for (i = 0; i < n_changes; i++) {
+		value = changes[i].value;
+		if (changes[i].action != SET && changes[i].action != ADD)
+			continue;
+		value += strcspn(value, ":@");
+		if (*value == '@' && same_file(value + 1, out))
+			cmd_usage("'%s' is the value of '%s' and the output",
+			    out, changes[i].key);
+	}
+}
+
 static void
 copy(struct pico_writer *w, const struct pico_gguf *g, const char *out)
 {
@@ -211,6 +229,7 @@ main(int argc, char **argv)
 		cmd_usage("nothing to do: no --set, --add, --rename or "
 		    "--delete");
 	out = argc - first == 2 ? argv[first + 1] : path;
+	keep_values(out);
 	g = cmd_source(path, PICO_GGUF_ALONE, true);
 	w = pico_writer_new(&err);
 	if (w == NULL)

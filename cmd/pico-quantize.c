@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cmd.h"
 
@@ -174,6 +175,12 @@ choose(const struct pico_gguf *g, const struct pico_mix *mix)
 		t[i] = *pico_gguf_tensor(g, i);
 	if (pico_mix_types(mix, &model, t, n, type, &err) < 0)
 		cmd_die(&err);
+	for (i = 0; i < n && !(type[i] == mix->type && pico_mix_takes(&t[i]));
+	    i++)
+		;
+	if (i == n && !pure)
+		cmd_warn("no tensor of '%s' becomes %s by the rules of %s",
+		    pico_gguf_info(g, 0).path, type_name(mix->type), mix->name);
 	for (i = 0; i < n; i++) {
 		if (pure && pico_mix_takes(&t[i]))
 			type[i] = mix->type;
@@ -293,6 +300,14 @@ report(const struct pico_tensor *t, uint32_t to,
 	(void)fputc('\n', stderr);
 }
 
+/* Rows that are looked up: there each error counts as much. Importance is of its
+   other use, as the output matrix, if it has that. */
+static bool
+is_table(const struct pico_tensor *t)
+{
+	return pico_str_is(t->name, "token_embd.weight");
+}
+
 static void
 write_tensors(const struct pico_gguf *g, const uint32_t *type,
     struct pico_imatrix *m, struct pico_writer *w)
@@ -309,13 +324,13 @@ write_tensors(const struct pico_gguf *g, const uint32_t *type,
 		const struct pico_tensor *t = pico_gguf_tensor(g, i);
 		struct pico_quant_error sums = {0};
 		const float *importance = NULL;
+		bool weighs;
 
 		cmd_progress("tensor", i + 1, n);
-		if (m != NULL && t->type != type[i] &&
-		    pico_imatrix_find(m, t, &importance, &err) < 0)
+		weighs = m != NULL && t->type != type[i] && !is_table(t);
+		if (weighs && pico_imatrix_find(m, t, &importance, &err) < 0)
 			cmd_die(&err);
-		without += m != NULL && importance == NULL &&
-		    has_lost(type[i]) && t->type != type[i];
+		without += weighs && importance == NULL && has_lost(type[i]);
 		if (pico_quantize_tensor(q, t, type[i], importance, w,
 		    verbose ? &sums : NULL, &err) < 0)
 			cmd_die(&err);
@@ -330,6 +345,17 @@ write_tensors(const struct pico_gguf *g, const uint32_t *type,
 		(void)fprintf(stderr, "time:\t%.3f s\n",
 		    pico_seconds() - start);
 	pico_quantizer_free(q);
+}
+
+/* The importance matrix is an input, too. */
+static void
+keep_matrix(const char *out)
+{
+	struct stat a, b;
+
+	if (imatrix_path != NULL && stat(imatrix_path, &a) == 0 &&
+	    stat(out, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+		cmd_usage("'%s' is the importance matrix and the output", out);
 }
 
 int
@@ -374,6 +400,7 @@ main(int argc, char **argv)
 		print_table(g, type, size);
 	} else {
 		cmd_keep_apart(g, argv[first + 1]);
+		keep_matrix(argv[first + 1]);
 		if (pico_writer_begin(w, argv[first + 1], &err) < 0)
 			cmd_die(&err);
 		write_tensors(g, type, m, w);

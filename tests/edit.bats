@@ -60,18 +60,20 @@ only() {
 	echo '[1, -2, 3]' >list
 	pico-edit --add a=u8:255 --add b=i8:-128 --add c=u16:65535 \
 	    --add d=i16:-1 --add e=u32:4294967295 --add f=i32:-5 \
-	    --add g=u64:9223372036854775807 --add h=i64:-9223372036854775808 \
+	    --add g=u64:18446744073709551615 --add h=i64:-9223372036854775808 \
 	    --add i=f32:0.5 --add j=f64:-1e300 --add k=bool:true \
 	    --add l=str:a=b:c@d --add m=str@text --add n=i16[]@list \
 	    --add 'o=str[]:["x", "\u00e9", ""]' --add 'p=bool[]:[true,false]' \
-	    --add 'q=f32[]:[]' --add 'r=f64[]:[1e2]' --add s=str: m.gguf
-	pico-inspect m.gguf | grep -E '^[a-s]	' >got
+	    --add 't=u64[]:[0, 18446744073709551615]' --add 'q=f32[]:[]' \
+	    --add 'r=f64[]:[1e2]' --add s=str: m.gguf
+	pico-inspect m.gguf | grep -E '^[a-t]	' >got
 	printf '%s\t%s\t%s\n' a u8 255 b i8 -128 c u16 65535 d i16 -1 \
-	    e u32 4294967295 f i32 -5 g u64 9223372036854775807 \
+	    e u32 4294967295 f i32 -5 g u64 18446744073709551615 \
 	    h i64 -9223372036854775808 i f32 0.5 \
 	    j f64 -1.0000000000000001e+300 k bool true l str a=b:c@d \
 	    m str 'line 1\nline 2' n 'i16[3]' '[1, -2, 3]' \
 	    o 'str[3]' '["x", "é", ""]' p 'bool[2]' '[true, false]' \
+	    t 'u64[2]' '[0, 18446744073709551615]' \
 	    q 'f32[0]' '[]' r 'f64[1]' '[100]' s str '' |
 	    sed 's/\\n/\\n/' >want
 	diff want got
@@ -87,6 +89,22 @@ only() {
 	[ "$(pico-inspect m.gguf | grep -c $'^z\tstr\tx')" -eq 1 ]
 }
 
+@test 'edit: a file that is read is not written over' {
+	echo text >text
+	ln -s text link
+	for o in text ./text link; do
+		run_split pico-edit --add x=str@text m.gguf $o
+		expect_error 2 "'$o' is the value of 'x' and the output"
+	done
+	[ "$(cat text)" = text ]
+	run_split pico-edit --add y=u8:1 --set general.name=str@m.gguf m.gguf
+	expect_error 2 "'m.gguf' is the value of 'general.name' and the output"
+	cmp m.gguf "$MODEL"
+	# no file, but a text
+	pico-edit --set general.name=str:@text m.gguf text
+	[ "$(pico-inspect -k general.name text)" = @text ]
+}
+
 @test 'edit: what is not as told' {
 	try() { run_split pico-edit "$@" m.gguf; }
 	try --set no.such=u8:1
@@ -99,7 +117,7 @@ only() {
 	expect_error 1 "has no key 'no.such'$"
 	try --rename general.name=general.type
 	expect_error 1 "there is a key 'general.type' already"
-	for v in u8:256 i8:-129 u32:-1 u32:1x u32: f32:1e39 f32:nan bool:1 \
+	for v in u8:256 i8:-129 u32:-1 u64:-1 u64:18446744073709551616 u32:1x u32: f32:1e39 f32:nan bool:1 \
 	    'u8[]:[256]' 'u8[]:["1"]' 'u8[]:1' 'u8[]:[1' 'str[]:[1]' \
 	    'bool[]:[1]' 'i32[]:[1.5]' 'u8[]:{}'; do
 		try --add "x=$v"

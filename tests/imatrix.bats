@@ -93,6 +93,16 @@ values() {
 	[ "$(pico-inspect -k quantize.imatrix.entries_count with.gguf)" = 29 ]
 	pico-quantize -t 1 --requantize --imatrix im.gguf "$MODEL" one.gguf Q3_K_S
 	cmp with.gguf one.gguf
+	# not the rows of tokens, which are looked up
+	for o in '' '--imatrix im.gguf'; do
+		pico-quantize --requantize --keep 'blk.*' --tensor \
+		    token_embd.weight=Q4_0 $o "$MODEL" out.gguf Q4_0
+		n=$(pico-inspect out.gguf | awk -F '\t' '$2 ~ /^[FQ]/ { s += $5 }
+		    END { print s }')
+		[ "$n" -gt 1000000 ]
+		tail -c "$n" out.gguf >"data${o:+.with}"
+	done
+	cmp data data.with
 }
 
 # le N: a number of 32 bits
@@ -155,7 +165,7 @@ le() {
 	"$BUILD_DIR/bench/mkmodel" --shape tiny --embd 512 --layers 2 \
 	    --type F16 -o other.gguf
 	run_split pico-quantize --imatrix im.gguf other.gguf x.gguf Q4_0
-	expect_error 1 "importance of tensor 'token_embd.weight' is for 256 columns, it has 512"
+	expect_error 1 "importance of tensor 'blk.0.attn_q.weight' is for 256 columns, it has 512"
 	run_split pico-forward -m other.gguf --imatrix im.gguf ids
 	expect_error 1 "'im.gguf' is for another model|not in the vocabulary"
 	run_split pico-forward --imatrix no/where ids

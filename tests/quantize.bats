@@ -24,7 +24,7 @@ only() {
 @test 'quantize: all types and mixes, and they run' {
 	printf '5 6 7 8\n' >ids
 	for t in F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_K Q5_1 Q5_0 Q4_K_M \
-	    Q4_K_S q4_k Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M \
+	    Q4_K_S q4_k Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 Q3_K_L Q3_K_M \
 	    Q3_K_S Q3_K Q2_K TQ2_0 TQ1_0; do
 		run_split pico-quantize f16.gguf out.gguf $t
 		[ "$status" -eq 0 ] && [ -z "$output$stderr" ]
@@ -35,6 +35,18 @@ only() {
 	done
 	rm ids
 	only f16.gguf out.gguf
+}
+
+@test 'quantize: a mix that has no use for its type says so' {
+	run_split pico-quantize f16.gguf out.gguf MXFP4_MOE
+	[ "$status" -eq 0 ]
+	one_line "^pico-quantize: no tensor of 'f16.gguf' becomes MXFP4 by the rules of MXFP4_MOE$"
+	run_split pico-quantize -q f16.gguf out.gguf MXFP4_MOE
+	[ "$status" -eq 0 ] && [ -z "$stderr" ]
+	"$BUILD_DIR/bench/mkmodel" --shape tiny --experts 4 --type F16 -o e.gguf
+	run_split pico-quantize e.gguf out.gguf MXFP4_MOE
+	[ "$status" -eq 0 ] && [ -z "$stderr" ]
+	pico-inspect out.gguf | grep -q $'^blk.0.ffn_up_exps.weight\tMXFP4'
 }
 
 @test 'quantize: metadata stay, two keys change, types are those of the mix' {
@@ -168,6 +180,12 @@ at() {
 		expect_error 2 'is the input and the output'
 	done
 	cmp a.gguf f16.gguf
+	echo 5 6 | pico-forward -m a.gguf --imatrix m.gguf
+	for o in m.gguf ./m.gguf; do
+		run_split pico-quantize --imatrix m.gguf a.gguf $o Q8_0
+		expect_error 2 "'$o' is the importance matrix and the output"
+	done
+	pico-inspect m.gguf | grep -q '^general.type.*imatrix'
 	run_split pico-quantize a.gguf /dev/null Q8_0
 	expect_error 1 "'/dev/null' is not a regular file"
 	run_split pico-quantize a.gguf - Q8_0

@@ -45,6 +45,25 @@ is_real(uint32_t type)
 	return type == PICO_KV_F32 || type == PICO_KV_F64;
 }
 
+/* The one type that pico_parse_int() has not. */
+static int
+parse_u64(const char *text, uint64_t *v, struct pico_err *err)
+{
+	const char *p = text;
+	unsigned d;
+
+	*v = 0;
+	do {
+		d = (unsigned)(*p - '0');
+		if (d > 9 || *v > (UINT64_MAX - d) / 10)
+			return fail_usage(err, "'%s' is not a whole number "
+			    "between 0 and %" PRIu64, show(text, strlen(text)),
+			    UINT64_MAX);
+		*v = *v * 10 + d;
+	} while (*++p != '\0');
+	return 0;
+}
+
 /* A number or bool of a type, 8 bytes at most, into `to`. */
 static int
 parse(uint32_t type, struct pico_str s, uint8_t *to, struct pico_err *err)
@@ -56,7 +75,6 @@ parse(uint32_t type, struct pico_str s, uint8_t *to, struct pico_err *err)
 		[PICO_KV_I16] = { INT16_MIN, INT16_MAX },
 		[PICO_KV_U32] = { 0, UINT32_MAX },
 		[PICO_KV_I32] = { INT32_MIN, INT32_MAX },
-		[PICO_KV_U64] = { 0, INT64_MAX },
 		[PICO_KV_I64] = { INT64_MIN, INT64_MAX },
 	};
 	char text[64];
@@ -81,6 +99,13 @@ parse(uint32_t type, struct pico_str s, uint8_t *to, struct pico_err *err)
 		f = (float)d;
 		memcpy(to, type == PICO_KV_F32 ? (void *)&f : &d,
 		    kv_type_size(type));
+		return 0;
+	} else if (type == PICO_KV_U64) {
+		uint64_t u;
+
+		if (parse_u64(text, &u, err) < 0)
+			return -1;
+		memcpy(to, &u, sizeof u);
 		return 0;
 	} else if (pico_parse_int(text, range[type].min, range[type].max, &v,
 	    err) < 0) {

@@ -37,7 +37,8 @@ quantize_iq4_xs(const struct search *s, const float *x, const float *w,
 		for (a = 0; a < 32; a++)
 			weight[j] += w[32 * j + a];
 	}
-	d = put_f16(b, s->symmetric(step, weight, 8, -32, 31));
+	s->symmetric(step, weight, 8, 1, -32, 31, &d);
+	d = put_f16(b, d);
 	s->codes(step, 8, d, 0, -32, 31, code);
 	memset(b + 4, 0, 4);
 	for (j = 0; j < 8; j++) {

@@ -56,12 +56,14 @@ fit_affine(const struct search *s, const float *x, const float *w, size_t size,
 		    &min[j]);
 		weight[j] = total(w + j * size, size);
 	}
-	out->d = put_f16(d, s->symmetric(step, weight, n, 0, top));
+	s->symmetric(step, weight, n, 1, 0, top, &e);
+	out->d = put_f16(d, e);
 	/* constants, or steps too small to be stored: then the minimums alone
 	   have to do */
 	for (j = 0; j < n && out->d == 0; j++)
 		min[j] = MAX(-total(x + j * size, size) / (float)size, 0);
-	out->dmin = put_f16(dmin, s->symmetric(min, weight, n, 0, top));
+	s->symmetric(min, weight, n, 1, 0, top, &e);
+	out->dmin = put_f16(dmin, e);
 	s->codes(step, n, out->d, 0, 0, top, code);
 	s->codes(min, n, out->dmin, 0, 0, top, mcode);
 	for (j = 0; j < n; j++) {
@@ -90,15 +92,14 @@ fit_symmetric(const struct search *s, const float *x, const float *w, int lo,
 	int8_t code[16];
 	int j, a;
 
+	s->symmetric(x, w, 16, 16, lo, -lo - 1, step);
 	for (j = 0; j < 16; j++) {
-		step[j] = s->symmetric(x + 16 * j, w + 16 * j, 16, lo,
-		    -lo - 1);
 		/* of an error of the step: about the sum of w code^2 */
-		weight[j] = step[j] == 0 ? 0 : energy(x + 16 * j, w + 16 * j,
-		    16) / (step[j] * step[j]);
+		e = step[j] * step[j];
+		weight[j] = e > 0 ? energy(x + 16 * j, w + 16 * j, 16) / e : 0;
 	}
-	out->d = put_f16(d, s->symmetric(step, weight, 16, bottom,
-	    -bottom - 1));
+	s->symmetric(step, weight, 16, 1, bottom, -bottom - 1, &e);
+	out->d = put_f16(d, e);
 	s->codes(step, 16, out->d, 0, bottom, -bottom - 1, code);
 	for (j = 0; j < 16; j++) {
 		least = INFINITY;

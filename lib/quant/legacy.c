@@ -4,15 +4,18 @@
 
 #include "quant.h"
 
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
+
 /* Byte j of 16 holds codes j (low) and j + 16 (high); fifth bits are apart. */
 static void
 pack(uint8_t *qs, const int8_t *q, int add)
 {
-	int j;
+	bytes16 low, high;
 
-	for (j = 0; j < 16; j++)
-		qs[j] = (uint8_t)(((q[j] + add) & 15) |
-		    ((q[j + 16] + add) & 15) << 4);
+	memcpy(&low, q, 16);
+	memcpy(&high, q + 16, 16);
+	low = ((low + (uint8_t)add) & 15) | (high + (uint8_t)add) << 4;
+	memcpy(qs, &low, 16);
 }
 
 static void
@@ -27,10 +30,9 @@ pack_fifth(uint8_t *b, const int8_t *q, int add)
 }
 
 void
-quantize_q4_0(const struct search *s, const float *x, const float *w,
-    uint8_t *b)
+pack_q4_0(const struct search *s, const float *x, float step, uint8_t *b)
 {
-	float d = put_f16(b, s->symmetric(x, w, 32, -8, 7));
+	float d = put_f16(b, step);
 	int8_t q[32];
 
 	s->codes(x, 32, d, 0, -8, 7, q);
@@ -38,10 +40,9 @@ quantize_q4_0(const struct search *s, const float *x, const float *w,
 }
 
 void
-quantize_q5_0(const struct search *s, const float *x, const float *w,
-    uint8_t *b)
+pack_q5_0(const struct search *s, const float *x, float step, uint8_t *b)
 {
-	float d = put_f16(b, s->symmetric(x, w, 32, -16, 15));
+	float d = put_f16(b, step);
 	int8_t q[32];
 
 	s->codes(x, 32, d, 0, -16, 15, q);

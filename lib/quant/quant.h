@@ -26,15 +26,17 @@ struct search {
 	 * others in the block. By importance, if not NULL, which is what the
 	 * error of a product grows with, and somewhat more for large values:
 	 * sqrt(c mean of x^2 + x^2), a middle between all alike, which gives the
-	 * least errors, and x^2. Of those tried c = 4, and with importance 1.25,
-	 * changed least of what a model says.
+	 * least errors, and x^2. Of those tried c = 4 changed least of what a
+	 * model says. Less with importance can make the error of a product
+	 * larger than without.
 	 */
 	void (*weigh)(const float *x, const float *importance, size_t n,
 	    float *w);
-	/* The step that suits best, with min = 0; below 0 where the largest
-	   value is better off at the end of the range that has more room. */
-	float (*symmetric)(const float *x, const float *w, size_t n, int lo,
-	    int hi);
+	/* The step that suits each of up to 16 blocks of n values best, with
+	   min = 0; n is 8, 16 or 32. Below 0 where the largest value is better
+	   off at the end of the range that has more room. */
+	void (*symmetric)(const float *x, const float *w, size_t n,
+	    size_t blocks, int lo, int hi, float *step);
 	/* Codes 0..hi; *min >= 0. Returns the step, >= 0. */
 	float (*affine)(const float *x, const float *w, size_t n, int hi,
 	    float *min);
@@ -49,16 +51,22 @@ struct search {
 	    float step);
 	void (*book_codes)(const float *x, size_t n, float step, int8_t *q);
 };
-extern const struct search search_plain, search_avx2;
+/* Two of each: the other one is for weights by importance, where errors matter
+   more than time. */
+extern const struct search search_plain[2], search_avx2[2];
 
 /* Of all types: a block x with weights w to its bytes. */
 typedef void block_quantizer(const struct search *s, const float *x,
     const float *w, uint8_t *b);
-block_quantizer quantize_q4_0, quantize_q4_1, quantize_q5_0, quantize_q5_1,
-    quantize_q8_0, quantize_q2_k, quantize_q3_k, quantize_q4_k, quantize_q5_k,
-    quantize_q6_k, quantize_iq4_nl, quantize_iq4_xs, quantize_tq1_0,
-    quantize_tq2_0, quantize_q1_0, quantize_q2_0, quantize_mxfp4,
+block_quantizer quantize_q4_1, quantize_q5_1, quantize_q8_0, quantize_q2_k,
+    quantize_q3_k, quantize_q4_k, quantize_q5_k, quantize_q6_k,
+    quantize_iq4_nl, quantize_iq4_xs, quantize_tq1_0, quantize_tq2_0, quantize_q1_0, quantize_q2_0, quantize_mxfp4,
     quantize_nvfp4;
+
+/* The same for a step that is known. */
+typedef void step_packer(const struct search *s, const float *x, float step,
+    uint8_t *b);
+step_packer pack_q4_0, pack_q5_0;
 
 static inline void
 put_u16(uint8_t *b, uint16_t v)

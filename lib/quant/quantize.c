@@ -11,9 +11,7 @@
 #define PIECE (1 << 20)	/* bytes of a tensor at once, about */
 
 static block_quantizer *const block_fn[TYPE_Q2_0 + 1] = {
-	[TYPE_Q4_0] = quantize_q4_0,
 	[TYPE_Q4_1] = quantize_q4_1,
-	[TYPE_Q5_0] = quantize_q5_0,
 	[TYPE_Q5_1] = quantize_q5_1,
 	[TYPE_Q8_0] = quantize_q8_0,
 	[TYPE_Q2_K] = quantize_q2_k,
@@ -31,11 +29,26 @@ static block_quantizer *const block_fn[TYPE_Q2_0 + 1] = {
 	[TYPE_Q2_0] = quantize_q2_0,
 };
 
+/* Those that are made of their steps alone. */
+static const struct {
+	step_packer *pack;
+	int lo, hi;		/* codes */
+} step_fn[TYPE_Q5_0 + 1] = {
+	[TYPE_Q4_0] = { pack_q4_0, -8, 7 },
+	[TYPE_Q5_0] = { pack_q5_0, -16, 15 },
+};
+
+static bool
+has_steps(uint32_t type)
+{
+	return type < COUNT(step_fn) && step_fn[type].pack != NULL;
+}
+
 struct pico_quantizer {
 	struct pool *pool;
-	const struct search *search;
-	uint8_t *out;
-	size_t cap_out;
+	const struct search *search;	/* two of them */
+	uint8_t *out[2];	/* one is filled, the other one written */
+	size_t cap_out[2];
 	double *square, *error;		/* of each row */
 	size_t cap_rows, cap_errors;
 };
@@ -49,7 +62,8 @@ bool
 pico_can_quantize(uint32_t type)
 {
 	return type == TYPE_F32 || type == TYPE_F16 || type == TYPE_BF16 ||
-	    (type < COUNT(block_fn) && block_fn[type] != NULL);
+	    has_steps(type) || (type < COUNT(block_fn) &&
+	    block_fn[type] != NULL);
 }
 
 struct pico_quantizer *
@@ -61,10 +75,10 @@ pico_quantizer_new(uint32_t n_threads, struct pico_err *err)
 
 	if (q == NULL)
 		return NULL;
-	q->search = &search_plain;
+	q->search = search_plain;
 #if defined(__x86_64__)
 	if (set <= CPU_AVX2)
-		q->search = &search_avx2;
+		q->search = search_avx2;
 #endif
 	q->pool = pool_new(n_threads > 0 ? n_threads : pico_default_threads(),
 	    err);
@@ -81,7 +95,8 @@ pico_quantizer_free(struct pico_quantizer *q)
 	if (q == NULL)
 		return;
 	pool_free(q->pool);
-	free(q->out);
+	free(q->out[0]);
+	free(q->out[1]);
 	free(q->square);
 	free(q->error);
 	free(q);
@@ -104,8 +119,8 @@ static void
 convert(const struct search *s, const struct pico_type *to, const float *x,
     const float *importance, size_t n, uint8_t *b)
 {
-	bool weighs = true;
-	float w[CHUNK];
+	bool weighs = true, steps = has_steps(to->id);
+	float w[CHUNK], step[CHUNK / 32];
 	size_t i;
 
 	switch (to->id) {
@@ -128,9 +143,33 @@ convert(const struct search *s, const struct pico_type *to, const float *x,
 	for (i = 0; i < n; i += to->block, b += to->bytes) {
 		if (weighs)
 			s->weigh(x + i, importance == NULL ? NULL :
-			    importance + i, to->block, w);
-		block_fn[to->id](s, x + i, w, b);
+			    importance + i, to->block, w + i);
+		if (!steps)
+			block_fn[to->id](s, x + i, w + i, b);
 	}
+	if (!steps)
+		return;
+	s->symmetric(x, w, 32, n / 32, step_fn[to->id].lo,
+	    step_fn[to->id].hi, step);
+	for (b -= n / 32 * to->bytes, i = 0; i < n / 32; i++, b += to->bytes)
+		step_fn[to->id].pack(s, x + 32 * i, step[i], b);
+}
+
+/* What was made, and still has to be written. */
+struct output {
+	struct pico_writer *w;
+	const uint8_t *p;
+	size_t n;
+	int rc;
+	struct pico_err err;
+};
+
+static void
+put(struct output *o)
+{
+	if (o->rc == 0)
+		o->rc = pico_writer_data(o->w, o->p, o->n, &o->err);
+	o->n = 0;
 }
 
 struct job {
@@ -142,6 +181,7 @@ struct job {
 	const float *importance;
 	bool errors;			/* are wanted */
 	atomic_size_t bad;		/* the first row that is not good */
+	struct output *before;		/* NULL: none */
 };
 
 static bool
@@ -172,10 +212,9 @@ sum_errors(const struct job *j, const float *x, const uint8_t *b, size_t n,
 }
 
 static void
-run_rows(void *data, size_t lo, size_t hi)
+run_rows(struct job *j, size_t lo, size_t hi)
 {
-	struct job *j = data;
-	const struct search *s = j->q->search;
+	const struct search *s = &j->q->search[j->importance != NULL];
 	size_t row, i, k, bad;
 	uint64_t at;
 	float x[CHUNK];
@@ -205,6 +244,17 @@ run_rows(void *data, size_t lo, size_t hi)
 		    !atomic_compare_exchange_weak(&j->bad, &bad, row))
 			;
 	}
+}
+
+/* Item 0 is to write what was made before, the others are rows. */
+static void
+run_items(void *data, size_t lo, size_t hi)
+{
+	struct job *j = data;
+
+	if (lo == 0 && j->before != NULL)
+		put(j->before);
+	run_rows(j, lo == 0 ? 0 : lo - 1, hi - 1);
 }
 
 /* Says what is wrong in a row; `first` is the number of that row. */
@@ -250,11 +300,13 @@ grow_sums(struct pico_quantizer *q, size_t n, struct pico_err *err)
 /* `first`: the number of the first row, for messages. */
 static int
 run(struct pico_quantizer *q, const struct pico_rows *r, uint64_t first,
-    void *dst, struct pico_quant_error *sums, struct pico_err *err)
+    void *dst, struct output *before, struct pico_quant_error *sums,
+    struct pico_err *err)
 {
 	struct job j = { .q = q, .from = pico_type(r->from),
 	    .to = pico_type(r->to), .src = r->src, .dst = dst, .n = r->n,
-	    .importance = r->importance, .errors = sums != NULL };
+	    .importance = r->importance, .errors = sums != NULL,
+	    .before = before };
 	size_t i;
 
 	if (j.from == NULL || j.to == NULL || !pico_can_quantize(r->to) ||
@@ -264,7 +316,7 @@ run(struct pico_quantizer *q, const struct pico_rows *r, uint64_t first,
 	if (sums != NULL && grow_sums(q, r->n_rows, err) < 0)
 		return -1;
 	atomic_init(&j.bad, SIZE_MAX);
-	pool_run(q->pool, r->n_rows, 1, run_rows, &j);
+	pool_run(q->pool, r->n_rows + 1, 1, run_items, &j);
 	i = atomic_load(&j.bad);
 	if (i != SIZE_MAX)
 		return tell(&j, i, first, err);
@@ -281,7 +333,7 @@ int
 pico_quantize(struct pico_quantizer *q, const struct pico_rows *r, void *dst,
     struct pico_quant_error *sums, struct pico_err *err)
 {
-	return run(q, r, 0, dst, sums, err);
+	return run(q, r, 0, dst, NULL, sums, err);
 }
 
 /* ---- a tensor ---------------------------------------------------------- */
@@ -295,8 +347,11 @@ pico_quantize_tensor(struct pico_quantizer *q, const struct pico_tensor *t,
 	const struct pico_type *type = pico_type(to);
 	uint64_t height = MAX(t->dims[1], 1), row, block;
 	uint64_t n_rows = height * t->dims[2] * t->dims[3];
+	int i;
 	size_t in = (size_t)(t->dims[0] / from->block * from->bytes), out;
+	struct output o = { .w = w };
 	struct pico_err why = {0};
+	uint8_t *to_fill;
 	struct pico_rows r = { .from = t->type, .to = to,
 	    .n = (size_t)t->dims[0] };
 
@@ -313,20 +368,25 @@ pico_quantize_tensor(struct pico_quantizer *q, const struct pico_tensor *t,
 	out = (size_t)(t->dims[0] / type->block * type->bytes);
 	/* a piece is of one matrix: each has an importance of its own */
 	block = MIN(MAX(PIECE * pool_n(q->pool) / MAX(in, out), 1), height);
-	if (mem_grow(&q->out, &q->cap_out, (size_t)block * out, 1,
-	    "rows of a tensor", err) < 0)
-		return -1;
-	for (row = 0; row < n_rows; row += r.n_rows) {
+	for (i = 0; i < 2; i++)
+		if (mem_grow(&q->out[i], &q->cap_out[i], (size_t)block * out, 1,
+		    "rows of a tensor", err) < 0)
+			return -1;
+	for (row = 0; row < n_rows && o.rc == 0; row += r.n_rows) {
 		r.src = t->data + row * in;
 		r.n_rows = (size_t)MIN(block, height - row % height);
 		r.importance = importance == NULL ? NULL : importance +
 		    row / height * t->dims[0];
-		if (run(q, &r, row, q->out, sums, &why) < 0)
+		to_fill = q->out[o.p == q->out[0]];
+		if (run(q, &r, row, to_fill, &o, sums, &why) < 0)
 			return fail(err, "tensor '%s': %s", show_str(t->name),
 			    why.msg);
-		if (pico_writer_data(w, q->out, r.n_rows * out, err) < 0)
-			return -1;
+		o.p = to_fill;
+		o.n = r.n_rows * out;
 		map_advise(r.src, r.n_rows * in, READ_DONE);
 	}
-	return 0;
+	put(&o);
+	if (o.rc < 0 && err != NULL)
+		*err = o.err;
+	return o.rc;
 }

@@ -2,4 +2,4 @@
 /* The searches for any machine. */
 #include "search.h"
 
-const struct search search_plain = SEARCH("scalar");
+const struct search search_plain[] = SEARCHES("scalar");
