@@ -60,8 +60,8 @@ typedef void block_quantizer(const struct search *s, const float *x,
     const float *w, uint8_t *b);
 block_quantizer quantize_q4_1, quantize_q5_1, quantize_q8_0, quantize_q2_k,
     quantize_q3_k, quantize_q4_k, quantize_q5_k, quantize_q6_k,
-    quantize_iq4_nl, quantize_iq4_xs, quantize_tq1_0, quantize_tq2_0, quantize_q1_0, quantize_q2_0, quantize_mxfp4,
-    quantize_nvfp4;
+    quantize_iq4_nl, quantize_iq4_xs, quantize_tq1_0, quantize_tq2_0,
+    quantize_q1_0, quantize_q2_0, quantize_mxfp4, quantize_nvfp4;
 
 /* The same for a step that is known. */
 typedef void step_packer(const struct search *s, const float *x, float step,
