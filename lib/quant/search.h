@@ -319,11 +319,13 @@ static void
 symmetric(const float *x, const float *w, size_t n, size_t blocks, int lo,
     int hi, float *step)
 {
+#ifndef PICO_SMALL
 	if (n == 32)
 		steps(x, w, 32, blocks, lo, hi, step);
 	else if (n == 16)
 		steps(x, w, 16, blocks, lo, hi, step);
 	else
+#endif
 		steps(x, w, n, blocks, lo, hi, step);
 }
 
