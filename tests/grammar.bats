@@ -222,6 +222,13 @@ text() {
 	done
 }
 
+@test "grammar: one that is read in ever more ways ends in a message" {
+	run_split pico-generate -n 5 --finish --grammar-text \
+	    'root ::= ("a}{14}{1"{1,4}){924} ("b}{14}{1"{1,4}){924}' prompt
+	[ "$status" -eq 1 ]
+	[ "$stderr" = "pico-generate: grammar needs more than 134217728 bytes to read a text" ]
+}
+
 @test "grammar: allowed tokens are those of the cases" {
 	need_shared
 	mkdir vocabs

@@ -9,7 +9,7 @@
 #include "grammar.h"
 
 #define WAYS_MAX (1u << 18)		/* of one state, with the silent ones */
-#define BYTES_MAX ((size_t)1 << 30)
+#define BYTES_MAX ((size_t)128 << 20)
 
 struct frame {
 	uint32_t node;		/* the N_CALL or N_REPEAT to go on behind */
