@@ -262,17 +262,22 @@ cmd_will_map(const char *path)
 	(void)sigaction(SIGBUS, &sa, NULL);
 }
 
+bool
+cmd_same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+	    x.st_ino == y.st_ino;
+}
+
 void
 cmd_keep_apart(const struct pico_gguf *g, const char *out)
 {
-	struct stat a, b;
 	int s;
 
-	if (stat(out, &b) < 0)
-		return;
 	for (s = 0; s < pico_gguf_n_shards(g); s++)
-		if (stat(pico_gguf_info(g, s).path, &a) == 0 &&
-		    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+		if (cmd_same_file(pico_gguf_info(g, s).path, out))
 			cmd_usage("'%s' is the input and the output", out);
 }
 

@@ -79,6 +79,8 @@ void cmd_will_write(void);
 struct pico_gguf *cmd_source(const char *path, unsigned flags, bool writes);
 /* Bytes of all files of g; of a header alone, what the whole file must have. */
 uint64_t cmd_model_size(const struct pico_gguf *g);
+/* Two names of one file, which is there. */
+bool cmd_same_file(const char *a, const char *b);
 /* Exits 2 if the file `out` that is to be made is one of those of g. */
 void cmd_keep_apart(const struct pico_gguf *g, const char *out);
 

@@ -161,15 +161,6 @@ check(const char *path, const struct pico_writer *w)
 
 /* ---- doing it ---------------------------------------------------------- */
 
-static bool
-same_file(const char *a, const char *b)
-{
-	struct stat x, y;
-
-	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
-	    x.st_ino == y.st_ino;
-}
-
 /* What a value is read from is an input, too. */
 static void
 keep_values(const char *out)
@@ -182,7 +173,7 @@ keep_values(const char *out)
 		if (changes[i].action != SET && changes[i].action != ADD)
 			continue;
 		value += strcspn(value, ":@");
-		if (*value == '@' && same_file(value + 1, out))
+		if (*value == '@' && cmd_same_file(value + 1, out))
 			cmd_usage("'%s' is the value of '%s' and the output",
 			    out, changes[i].key);
 	}
@@ -240,7 +231,7 @@ main(int argc, char **argv)
 	for (i = 0; i < n_changes; i++)
 		apply(w, &changes[i], path);
 	check(path, w);
-	if (out == path || same_file(out, path))
+	if (out == path || cmd_same_file(out, path))
 		patched = pico_writer_patch(w, g, &err);
 	if (patched < 0)
 		cmd_die(&err);

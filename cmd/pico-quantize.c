@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cmd.h"
 
@@ -347,17 +346,6 @@ write_tensors(const struct pico_gguf *g, const uint32_t *type,
 	pico_quantizer_free(q);
 }
 
-/* The importance matrix is an input, too. */
-static void
-keep_matrix(const char *out)
-{
-	struct stat a, b;
-
-	if (imatrix_path != NULL && stat(imatrix_path, &a) == 0 &&
-	    stat(out, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-		cmd_usage("'%s' is the importance matrix and the output", out);
-}
-
 int
 main(int argc, char **argv)
 {
@@ -400,7 +388,11 @@ main(int argc, char **argv)
 		print_table(g, type, size);
 	} else {
 		cmd_keep_apart(g, argv[first + 1]);
-		keep_matrix(argv[first + 1]);
+		/* an input, too */
+		if (imatrix_path != NULL &&
+		    cmd_same_file(imatrix_path, argv[first + 1]))
+			cmd_usage("'%s' is the importance matrix and the "
+			    "output", argv[first + 1]);
 		if (pico_writer_begin(w, argv[first + 1], &err) < 0)
 			cmd_die(&err);
 		write_tensors(g, type, m, w);
