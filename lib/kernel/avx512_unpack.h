@@ -265,22 +265,30 @@ four_factors_q4_k(__m512i v)
 	return and_or(high, 48, _mm512_and_si512(v, mask));
 }
 
-/* Q3_K: nibbles of eight bytes, first the low ones, and two bits of one of four
-   bytes, from bit 0, 2, 4 and 6 on; from -32 */
-KERNEL __m256i
-words_q3_k(const uint8_t *p)
+/*
+ * Q3_K: nibbles of eight bytes, first the low ones, and two bits of one of four
+ * bytes, from bit 0, 2, 4 and 6 on; from -32. Takes the 16 bytes that end with
+ * these twelve and two more, of four super-blocks, and gives 16 scales each.
+ */
+KERNEL __m512i
+four_factors_q3_k(__m512i v)
 {
-	/* two bytes before: not beyond the end of the block */
-	__m128i v = load128(p + 94), high;
+	const __m512i low_at = _mm512_broadcast_i32x4(_mm_setr_epi8(2, 3, 4, 5,
+	    6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9));
+	const __m512i high_at = _mm512_broadcast_i32x4(_mm_setr_epi8(10, 11,
+	    12, 13, 10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13));
+	const __m512i shift = _mm512_broadcast_i32x4(_mm_setr_epi32(4, 2, 0,
+	    30));
+	__m512i high = _mm512_rolv_epi32(_mm512_shuffle_epi8(v, high_at),
+	    shift);
 
-	high = _mm_rolv_epi32(_mm_shuffle_epi32(_mm_bsrli_si128(v, 10), 0),
-	    _mm_setr_epi32(4, 2, 0, 30));
-	v = _mm_srlv_epi64(_mm_shuffle_epi8(v, _mm_setr_epi8(2, 3, 4, 5, 6, 7,
-	    8, 9, 2, 3, 4, 5, 6, 7, 8, 9)), _mm_set_epi64x(4, 0));
-	v = _mm_ternarylogic_epi64(high, _mm_set1_epi8(48),
-	    _mm_and_si128(v, _mm_set1_epi8(15)), 0xea);
-	return _mm256_cvtepi8_epi16(_mm_sub_epi8(v, _mm_set1_epi8(32)));
+	v = _mm512_srlv_epi64(_mm512_shuffle_epi8(v, low_at),
+	    _mm512_set_epi64(4, 0, 4, 0, 4, 0, 4, 0));
+	v = and_or(high, 48, _mm512_and_si512(v, _mm512_set1_epi8(15)));
+	return _mm512_sub_epi8(v, _mm512_set1_epi8(32));
 }
+/* Two bytes before the scales: not beyond the end of the block. */
+#define FACTORS_Q3_K 94
 
 /* IQ4_XS: nibbles, and two bits each of 16; from -32. Each scale twice. */
 KERNEL __m256i
@@ -320,7 +328,9 @@ factors(uint32_t type, const uint8_t *p, __m256i *min)
 		*min = _mm256_srli_epi16(v, 4);
 		return _mm256_and_si256(v, _mm256_set1_epi16(15));
 	case TYPE_Q3_K:
-		return words_q3_k(p);
+		return _mm256_cvtepi8_epi16(_mm512_castsi512_si128(
+		    four_factors_q3_k(_mm512_castsi128_si512(
+		    load128(p + FACTORS_Q3_K)))));
 	case TYPE_Q6_K:
 		return _mm256_cvtepi8_epi16(load128(p + 192));
 	case TYPE_IQ4_XS:
