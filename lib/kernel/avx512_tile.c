@@ -15,7 +15,6 @@
    groups. */
 #define GROUPS 24
 #define COLS 128
-_Static_assert(GROUPS % 8 == 0, "pieces begin with the first accumulator");
 #define ROOM (COLS + WIDE)	/* for those that are there twice */
 #define COLS_FLOAT 126
 /* Tiles, one below the other, that meet an activation in a register. */
@@ -26,6 +25,10 @@ _Static_assert(GROUPS % 8 == 0, "pieces begin with the first accumulator");
 #define NARROW 4
 /* Last turns of WIDE columns that fetch the next tiles. */
 #define LATE 8
+/* With fewer columns time goes where weights come from: then few groups are
+   unpacked at a time, for the first cache, and nothing waits for what is far. */
+#define MANY 64
+#define FEW_GROUPS 4	/* of small blocks; one of super-blocks */
 /* Elements of float rows widened at a time; every type's block divides it. */
 #define PIECE 512
 /* Rows and columns of a block of float sums in registers. */
@@ -298,7 +301,7 @@ unpack_tile(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 struct meet {
 	const struct tile *tile[TILES];	/* one below the other */
 	size_t n_groups, n_blocks;	/* small blocks */
-	bool first;		/* of the row: nothing was summed yet */
+	size_t group;		/* number of the first one in the row */
 	int offset;		/* of the codes */
 	const uint8_t *x;	/* from the first block on */
 	size_t x_stride, last;	/* columns beyond this one are not there */
@@ -400,7 +403,7 @@ multiply_super(struct shape shape, int tiles, int n, struct meet *m, size_t b,
     struct sums *acc)
 {
 	const int runs = 64 / shape.fours;
-	const __mmask16 begun = m->first && b < 8 ? 0 : 0xffff;
+	const __mmask16 begun = b < 8 ? 0 : 0xffff;
 	const int8_t *q[WIDE];
 	struct column col[WIDE];
 	__m512i isum[TILES][WIDE], msum[TILES][WIDE];
@@ -542,13 +545,15 @@ multiply_groups(struct shape shape, int tiles, int n, struct meet *m,
 	for (int k = 0; k < tiles; k++)
 		t[k] = m->tile[k];
 	for (size_t g = 0; g < m->n_groups; g++) {
+		const size_t b = m->group + g;
+
 		if (shape.super)
-			multiply_super(shape, tiles, n, m, g, t, super,
-			    acc + g % 8 * ROOM);
+			multiply_super(shape, tiles, n, m, b, t, super,
+			    acc + b % 8 * ROOM);
 		else
 			multiply_small(shape, tiles, n, m,
 			    MIN(8, m->n_blocks - 8 * g),
-			    m->first && g == 0 ? 0 : 0xffff, t, small, acc);
+			    b == 0 ? 0 : 0xffff, t, small, acc);
 		UNROLL
 		for (int c = 0; c < n; c++)
 			super[c]++;
@@ -625,9 +630,9 @@ tree_rows(const struct sums *acc, int t)
 /* Past the caches: lines of y are far from each other, and to wait for what is in
    them took 3 to 5 % of a kernel's time, 1 to 2 % of a prompt's. */
 KERNEL void
-store_rows(float *y, __m512 v)
+store_rows(float *y, __m512 v, bool past)
 {
-	if ((uintptr_t)y % 64 == 0)
+	if (past && (uintptr_t)y % 64 == 0)
 		_mm512_stream_ps(y, v);
 	else
 		_mm512_storeu_ps(y, v);
@@ -646,7 +651,9 @@ multiply_tiles(int tiles, struct work *k, const struct matmul *m,
 	const size_t group = type->bytes * (256 / type->block);
 	const size_t row = m->n_in / type->block * type->bytes;
 	const size_t all = (m->n_in + 255) / 256;
-	const bool once = all <= GROUPS;
+	const bool many = m->n_cols >= MANY;
+	const size_t step = many ? GROUPS : super ? 1 : FEW_GROUPS;
+	const bool once = all <= step;
 	struct meet meet = {
 		.offset = code_offset(m->type), .x_stride = m->x_stride,
 	};
@@ -666,9 +673,9 @@ multiply_tiles(int tiles, struct work *k, const struct matmul *m,
 	if (m->n_in < (super ? 8 * 256 : 256))
 		memset(k->acc, 0, sizeof k->acc);
 	for (g = 0; g < all; g += meet.n_groups) {
-		meet.n_groups = MIN(GROUPS, all - g);
+		meet.n_groups = MIN(step, all - g);
 		meet.n_blocks = m->n_in / 32 - 8 * g;
-		meet.first = g == 0;
+		meet.group = g;
 		for (i = 0; i < meet.n_groups; i++)
 			for (t = 0; t < tiles; t++)
 				unpack_tile(m->type, w + (g + i) * group +
@@ -691,7 +698,7 @@ multiply_tiles(int tiles, struct work *k, const struct matmul *m,
 			    i <= meet.last; i++)
 				for (t = 0; t < tiles; t++)
 					store_rows(y + (c + i) * m->y_stride +
-					    t * TILE, tree_rows(acc + i, t));
+					    t * TILE, tree_rows(acc + i, t), many);
 		}
 	}
 }
@@ -799,7 +806,8 @@ avx512_tiles(const struct matmul *m, size_t r0, size_t r1)
 {
 	bool floats = kernel_act_kind(m->type) == ACT_F32;
 	size_t at_once = floats ? COLS_FLOAT :
-	    m->n_in <= 256 * GROUPS ? m->n_cols : COLS;
+	    m->n_cols < MANY || m->n_in <= 256 * GROUPS ? m->n_cols : COLS;
+	bool touch = !floats && m->n_cols >= MANY;
 	size_t tiles, bytes;
 	_Alignas(64) struct work k;
 
@@ -809,7 +817,7 @@ avx512_tiles(const struct matmul *m, size_t r0, size_t r1)
 		tiles = !floats && r1 - r >= TILES * TILE ? TILES : 1;
 		bytes = tiles * TILE * m->row_bytes;
 		/* what is not mapped yet cannot be fetched ahead */
-		for (size_t i = 0; !floats && r1 - r >= 2 * tiles * TILE &&
+		for (size_t i = 0; touch && r1 - r >= 2 * tiles * TILE &&
 		    i < bytes; i += 4096)
 			(void)*(const volatile uint8_t *)(w + bytes + i);
 		for (size_t c = 0; c < m->n_cols; c += at_once) {
