@@ -12,12 +12,11 @@
 #include "avx512_unpack.h"
 
 /* Bytes between what is fetched and what is used. Measured on Zen 5, where memory
-   is sometimes slow and sometimes half again as fast: a quick kernel wants it far
-   in both. Lines go past the outer caches, which weights do not need: that gave
-   0.96 of the bandwidth where the usual way gave 0.90. */
-#define AHEAD 20992
-/* Of float rows: nearer is a twentieth quicker where memory is quick. */
-#define AHEAD_FLOAT 8192
+   is sometimes slow and sometimes half again as fast: nearer is too late for
+   where it is fast, farther a little slower in both. Lines go past the outer
+   caches, which weights do not need: that gave 0.96 of the bandwidth where the
+   usual way gave 0.90. */
+#define AHEAD 8192
 /* Columns that meet a row of weights while it is in the nearest cache. */
 #define COLS 4
 /* Groups of 256 in the longest row that is handled here. */
@@ -413,7 +412,7 @@ row_small(uint32_t type, const uint8_t *w, const struct acts *a,
 	size_t b;
 
 	for (b = 0; b + 8 <= n_blocks; b += 8, w += 8 * bytes, a++) {
-		fetch(w, 0, 8 * bytes / 64);
+		fetch(w, 0, (8 * bytes + 63) / 64);
 		acc = add_group(type, w, a, acc);
 	}
 	if (b < n_blocks) {
@@ -514,7 +513,7 @@ super_terms(uint32_t type, const uint8_t *w, const struct supers *a, size_t at,
 	row_factors(type, p, &f);
 	UNROLL
 	for (size_t i = 0; i < 8; i++) {
-		fetch(w, i * bytes / 64, (i + 1) * bytes / 64);
+		fetch(w, (i * bytes + 63) / 64, ((i + 1) * bytes + 63) / 64);
 		s[i] = super_sums(type, p[i], a->q[at + i],
 		    scales_of(type, &f, i), sum + 32 * i);
 		IN_REGISTER(s[i]);
@@ -552,44 +551,58 @@ add_terms(uint32_t type, const struct terms *t, __mmask8 k, __m256 acc)
  * last ones of a row, 6 of 22, were a group, that was 0.80 of the bandwidth, not
  * 0.95.
  */
+struct run {
+	const uint8_t *w;
+	size_t left;		/* super-blocks */
+	size_t at;		/* place of the next one in its row */
+	float *y;		/* of that row */
+	__m256 acc[COLS];
+};
+
+/* The next eight super-blocks, or those that are left; n are a row. */
+KERNEL void
+run_on(uint32_t type, struct run *s, const struct supers *a, size_t n,
+    size_t cols, size_t y_stride)
+{
+	size_t now = MIN(8, s->left), begin = s->at, row = 0;
+
+	for (size_t c = 0; c < cols; c++) {
+		struct terms t;
+		size_t at = begin, from = 0, to;
+
+		row = 0;
+		if (now == 8)
+			super_terms(type, s->w, &a[c], at, 8, &t);
+		else
+			super_terms(type, s->w, &a[c], at, now, &t);
+		for (; from < now; from = to) {
+			to = MIN(now, from + n - at);
+			s->acc[c] = add_terms(type, &t,
+			    (__mmask8)((1u << to) - (1u << from)), s->acc[c]);
+			at += to - from;
+			if (at < n)
+				break;
+			s->y[c * y_stride + row++] = tree8(s->acc[c]);
+			s->acc[c] = _mm256_setzero_ps();
+			at = 0;
+		}
+		s->at = at;
+	}
+	s->y += row;
+	s->left -= now;
+	s->w += 8 * block_bytes(type);
+}
+
 KERNEL void
 run_super(uint32_t type, const uint8_t *w, size_t n_rows,
     const struct supers *a, size_t n, size_t cols, float *y, size_t y_stride)
 {
-	size_t left = n_rows * n, at = 0;
-	__m256 acc[COLS];
+	struct run s = { .w = w, .left = n_rows * n, .y = y };
 
 	for (size_t c = 0; c < cols; c++)
-		acc[c] = _mm256_setzero_ps();
-	for (; left > 0; w += 8 * block_bytes(type)) {
-		size_t now = MIN(8, left), begin = at, row = 0;
-
-		for (size_t c = 0; c < cols; c++) {
-			struct terms t;
-			size_t from = 0, to;
-
-			at = begin;
-			row = 0;
-			if (now == 8)
-				super_terms(type, w, &a[c], at, 8, &t);
-			else
-				super_terms(type, w, &a[c], at, now, &t);
-			for (; from < now; from = to) {
-				to = MIN(now, from + n - at);
-				acc[c] = add_terms(type, &t,
-				    (__mmask8)((1u << to) - (1u << from)),
-				    acc[c]);
-				at += to - from;
-				if (at < n)
-					break;
-				y[c * y_stride + row++] = tree8(acc[c]);
-				acc[c] = _mm256_setzero_ps();
-				at = 0;
-			}
-		}
-		y += row;
-		left -= now;
-	}
+		s.acc[c] = _mm256_setzero_ps();
+	while (s.left > 0)
+		run_on(type, &s, a, n, cols, y_stride);
 }
 
 /* ---- rows with some columns ---- */
@@ -730,7 +743,7 @@ dot_add(uint32_t type, const uint8_t *w, const float *x, size_t n, __m512 *lo,
 
 	for (i = 0; i + 32 <= n; i += 32) {
 		if (type != TYPE_F32 || i % 64 == 0)
-			_mm_prefetch((const void *)(w + AHEAD_FLOAT +
+			_mm_prefetch((const void *)(w + AHEAD +
 			    i * (type == TYPE_F32 ? 4 : 2)), _MM_HINT_NTA);
 		*lo = _mm512_fmadd_ps(load16(type, w, i),
 		    _mm512_loadu_ps(x + i), *lo);
