@@ -110,10 +110,11 @@ logits() {
 	    MODELS=Q8_0 THREADS=1 PHASES='decode long batch8 prompt start' \
 	    >"$BATS_TEST_TMPDIR/out"
 	for phase in decode long batch8 prompt; do
-		grep -qE "^Q8_0 +$phase +1 .* [0-9]+\\.[0-9]{3}\$" \
+		grep -qE "^Q8_0 +$phase +1 .* [0-9.]+ \[[0-9.]+\.\.[0-9.]+\]\$" \
 		    "$BATS_TEST_TMPDIR/out"
 		awk -F'\t' -v phase=$phase '$2 == phase { ok = $5 > 0 &&
-			$6 <= $5 && $5 <= $7 && $8 > 0 } END { exit !ok }' \
+			$6 <= $5 && $5 <= $7 && $8 > 0 &&
+			$10 <= $9 && $9 <= $11 } END { exit !ok }' \
 		    "$BATS_TEST_TMPDIR/results.tsv"
 	done
 	grep -q '^generate -n 0 Q8_0' "$BATS_TEST_TMPDIR/out"
