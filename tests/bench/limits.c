@@ -323,28 +323,21 @@ run(void *data, size_t lo, size_t hi)
 
 	for (; lo < hi; lo++) {
 		if (j->read != NULL)
-			j->read(j->p + (j->window * pool_n(pool) + lo) * j->n,
-			    j->n);
+			j->read(j->p + (j->window % j->n_windows *
+			    pool_n(pool) + lo) * j->n, j->n);
 		else
 			j->compute(j->n);
 	}
 }
 
-/* Units of n a second and thread, for as long as a program's phase lasts: what
-   else happens on the machine slows down both. */
+/* Does a job once; returns how long it took. */
 static double
-measure(struct job *j)
+once(struct job *j)
 {
-	double start = pico_seconds(), took, n = 0;
+	double start = pico_seconds();
 
-	do {
-		pool_run(pool, (size_t)n_threads, 1, run, j);
-		n += (double)j->n;
-		j->window = j->n_windows > 0 ? (j->window + 1) %
-		    j->n_windows : 0;
-		took = pico_seconds() - start;
-	} while (took < seconds);
-	return n / took;
+	pool_run(pool, (size_t)n_threads, 1, run, j);
+	return pico_seconds() - start;
 }
 
 static void
@@ -353,6 +346,9 @@ print(const char *key, double value, const char *unit)
 	printf("%s\t%.4g\t%s\n", key, value, unit);
 }
 
+/* The ways of reading take turns, each with the next part of the memory: its speed
+   changes, and the best of some that were measured one after the other would be
+   that of the best moment. */
 static void
 measure_reading(void)
 {
@@ -366,17 +362,27 @@ measure_reading(void)
 		{ "read.2-streams-prefetched", read_two_ahead },
 	};
 	struct job j = { .n_windows = 8 };
-	double rate, best = 0;
+	double took[COUNT(ways)] = { 0 }, all = 0, rate, best = 0;
+	size_t i, n = 0;
 	uint8_t *p;
-	size_t i;
 
 	p = cmd_alloc(size, 1);
 	j.n = size / j.n_windows / (uint64_t)n_threads / 1024 * 1024;
 	memset(p, 1, size);	/* a page never written is not read either */
 	j.p = p;
+	/* each round begins one window further */
+	for (; all < seconds * COUNT(ways); n++, j.window++)
+		for (i = 0; i < COUNT(ways); i++) {
+			double t;
+
+			j.read = ways[i].fn;
+			t = once(&j);
+			j.window++;
+			took[i] += t;
+			all += t;
+		}
 	for (i = 0; i < COUNT(ways); i++) {
-		j.read = ways[i].fn;
-		rate = measure(&j) * (double)n_threads / 1e9;
+		rate = (double)(n * j.n * (uint64_t)n_threads) / took[i] / 1e9;
 		print(ways[i].name, rate, "GB/s");
 		best = MAX(best, rate);
 	}
@@ -389,9 +395,12 @@ static void
 measure_computing(const char *key, compute_fn *fn, int width, const char *unit)
 {
 	struct job j = { .compute = fn, .n = 1 << 20 };
+	double took = 0, n = 0;
 
-	print(key, measure(&j) * (double)(n_threads * ACCUMULATORS * 2 * width) / 1e9,
-	    unit);
+	for (; took < seconds; n++)
+		took += once(&j);
+	print(key, n * (double)j.n * (double)(n_threads * ACCUMULATORS * 2 *
+	    width) / took / 1e9, unit);
 }
 
 int
