@@ -24,12 +24,15 @@
    fit in 16 bits. */
 #define MAX_PIECES 0xffff
 
+/* What follows is on another cache line: threads do not slow each other down. */
+#define OTHER_LINE(name) char name[64]
+
 /* The pieces of a thread's part that nobody has taken yet, from lo to hi, with
    the number of the job, so that nobody takes those of another: job << 32 |
    lo << 16 | hi. */
 struct part {
 	_Atomic uint64_t left;
-	char other_line[56];	/* threads do not slow each other down */
+	OTHER_LINE(gap);
 };
 
 struct pool {
@@ -38,21 +41,24 @@ struct pool {
 	unsigned useful;	/* more at once have no cores to run on */
 	unsigned n_parts;	/* of a job: threads that are useful */
 	bool small_stack;	/* the caller's: it does not compute, but waits */
-	atomic_uint job;	/* the number of the last one */
-	atomic_size_t done;	/* pieces that are computed */
 	atomic_uint sleepers;
 	atomic_bool quit, caller_waits;
-	/* the job; read only by those who hold pieces of it */
-	pool_fn *fn;
-	void *data;
-	size_t items, piece;	/* items in all, and in a piece */
-	size_t pieces;
 	struct part *part;	/* the last one is the caller's, or in its
 				   place another worker's; if there are more
 				   threads, they have one together */
 	pthread_mutex_t lock;
 	pthread_cond_t wake, finished;
 	struct worker *worker;
+	OTHER_LINE(gap);
+	/* the job; read only by those who hold pieces of it */
+	atomic_uint job;	/* the number of the last one */
+	pool_fn *fn;
+	void *data;
+	size_t items, piece;	/* items in all, and in a piece */
+	size_t pieces;
+	OTHER_LINE(gap2);
+	atomic_size_t done;	/* pieces that are computed */
+	OTHER_LINE(gap3);
 };
 
 struct worker {
@@ -97,7 +103,7 @@ take(struct pool *p, unsigned i, uint32_t job, bool front, size_t *lo,
 static void
 work(struct pool *p, unsigned self, uint32_t job)
 {
-	size_t lo, hi, end, pieces;
+	size_t lo, hi, end, pieces = 0, mine = 0;
 	unsigned k;
 
 	for (k = 0; k < p->n_parts; k++)
@@ -105,14 +111,15 @@ work(struct pool *p, unsigned self, uint32_t job)
 			end = MIN(hi * p->piece, p->items);
 			pieces = p->pieces;
 			p->fn(p->data, lo * p->piece, end);
-			/* from here on the next job may be made */
-			if (atomic_fetch_add(&p->done, hi - lo) + hi - lo <
-			    pieces || !atomic_load(&p->caller_waits))
-				continue;
-			(void)pthread_mutex_lock(&p->lock);
-			(void)pthread_cond_signal(&p->finished);
-			(void)pthread_mutex_unlock(&p->lock);
+			mine += hi - lo;
 		}
+	/* once, since all write there; from here on the next job may be made */
+	if (mine == 0 || atomic_fetch_add(&p->done, mine) + mine < pieces ||
+	    !atomic_load(&p->caller_waits))
+		return;
+	(void)pthread_mutex_lock(&p->lock);
+	(void)pthread_cond_signal(&p->finished);
+	(void)pthread_mutex_unlock(&p->lock);
 }
 
 static void *
@@ -148,11 +155,12 @@ post(struct pool *p)
 	uint64_t lo = 0, hi;
 	unsigned i;
 
-	atomic_store(&p->done, 0);
+	/* nobody looks at these before they see the number: in any order */
+	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
 	for (i = 0; i < p->n_parts; i++, lo = hi) {
 		hi = p->pieces * (i + 1) / p->n_parts;
-		atomic_store(&p->part[i].left,
-		    (uint64_t)job << 32 | lo << 16 | hi);
+		atomic_store_explicit(&p->part[i].left, (uint64_t)job << 32 |
+		    lo << 16 | hi, memory_order_relaxed);
 	}
 	atomic_store(&p->job, job);
 	if (atomic_load(&p->sleepers) > 0) {
