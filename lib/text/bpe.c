@@ -101,13 +101,32 @@ split_merge(struct pico_str s, struct pico_str part[2])
 	part[1] = n > 0 ? (struct pico_str){ space + 1, s.n - n - 1 } : part[0];
 }
 
-/* Both texts of a merge in a row. */
+/* Whether a token is two texts in a row. */
+static bool
+is_joined(const struct pico_vocab *v, int32_t id, const struct pico_str part[2])
+{
+	struct pico_str s;
+
+	if (id >= v->n)
+		return false;
+	s = pico_vocab_text(v, id);
+	return s.n == part[0].n + part[1].n &&
+	    memcmp(s.p, part[0].p, part[0].n) == 0 &&
+	    memcmp(s.p + part[0].n, part[1].p, part[1].n) == 0;
+}
+
+/* Both texts of a merge in a row. `last` is what the merge before gave: most
+   lists have the order of the tokens. */
 static int32_t
 find_joined(struct bpe *b, struct index *x, const struct pico_str part[2],
-    struct pico_err *err)
+    int32_t last, struct pico_err *err)
 {
 	size_t n = part[0].n + part[1].n;
 
+	if (x->unique && is_joined(x->v, last, part))
+		return last;
+	if (x->unique && is_joined(x->v, last + 1, part))
+		return last + 1;
 	if (mem_grow(&b->text, &b->cap_text, n, 1, "merges", err) < 0)
 		return -1;
 	memcpy(b->text, part[0].p, part[0].n);
@@ -151,7 +170,7 @@ init_pairs(struct bpe *b, struct index *x, struct pico_err *err)
 				*left = index_intern(x, t[0].p, t[0].n, err);
 			if (*right < 0)
 				*right = index_intern(x, t[1].p, t[1].n, err);
-			joined = find_joined(b, x, t, err);
+			joined = find_joined(b, x, t, joined, err);
 			if (*left < 0 || *right < 0 || joined < 0)
 				return -1;
 			p[k] = (struct pair){ (uint32_t)*left,
