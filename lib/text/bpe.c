@@ -109,7 +109,7 @@ is_joined(const struct pico_vocab *v, int32_t id, const struct pico_str part[2])
 
 	if (id >= v->n)
 		return false;
-	s = pico_vocab_text(v, id);
+	s = vocab_text(v, id);
 	return s.n == part[0].n + part[1].n &&
 	    memcmp(s.p, part[0].p, part[0].n) == 0 &&
 	    memcmp(s.p + part[0].n, part[1].p, part[1].n) == 0;
@@ -195,7 +195,7 @@ derive_pairs(struct bpe *b, const struct index *x, struct pico_err *err)
 	if (new_pairs(b, (uint64_t)x->v->n, err) < 0)
 		return -1;
 	for (id = 0; id < x->v->n; id++) {
-		struct pico_str s = pico_vocab_text(x->v, id);
+		struct pico_str s = vocab_text(x->v, id);
 
 		if (x->v->type[id] != PICO_TOK_NORMAL || s.n == 0)
 			continue;

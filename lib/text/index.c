@@ -8,7 +8,7 @@
 static struct pico_str
 text_of(const struct index *x, int32_t id)
 {
-	return id < x->v->n ? pico_vocab_text(x->v, id) :
+	return id < x->v->n ? vocab_text(x->v, id) :
 	    x->extra[id - x->v->n];
 }
 
@@ -75,9 +75,8 @@ index_find_all(const struct index *x, const struct pico_str *s, size_t n,
 	for (i = 0; i < n; i++) {
 		int32_t first = x->slot[h[i] & x->mask].id;
 
-		if (first >= 0 && first < x->v->n)
-			__builtin_prefetch(x->v->tokens->data +
-			    x->v->at[first]);
+		if (first >= 0)
+			__builtin_prefetch(text_of(x, first).p);
 	}
 	for (i = 0; i < n; i++) {
 		const struct index_slot *slot = probe(x, h[i], s[i].p, s[i].n);
@@ -132,7 +131,7 @@ index_init(struct index *x, const struct pico_vocab *v, struct pico_err *err)
 	for (id = 0; id < v->n; id += (int32_t)n) {
 		n = (size_t)MIN(v->n - id, INDEX_BATCH);
 		for (i = 0; i < n; i++)
-			s[i] = pico_vocab_text(v, id + (int32_t)i);
+			s[i] = vocab_text(v, id + (int32_t)i);
 		hash_all(x, s, n, h);
 		for (i = 0; i < n; i++) {
 			struct index_slot *slot = probe(x, h[i], s[i].p,
