@@ -115,10 +115,10 @@ is_joined(const struct pico_vocab *v, int32_t id, const struct pico_str part[2])
 	    memcmp(s.p + part[0].n, part[1].p, part[1].n) == 0;
 }
 
-/* Both texts of a merge in a row. `last` is what the merge before gave: most
+/* The id of both texts in a row. `last` is what the merge before gave: most
    lists have the order of the tokens. */
 static int32_t
-find_joined(struct bpe *b, struct index *x, const struct pico_str part[2],
+intern_joined(struct bpe *b, struct index *x, const struct pico_str part[2],
     int32_t last, struct pico_err *err)
 {
 	size_t n = part[0].n + part[1].n;
@@ -134,6 +134,8 @@ find_joined(struct bpe *b, struct index *x, const struct pico_str part[2],
 	return index_intern(x, b->text, n, err);
 }
 
+/* Many merges at a time, as texts are looked up: pairs have to be waited for,
+   too. A text that is not found may be one that a merge just before adds. */
 static int
 init_pairs(struct bpe *b, struct index *x, struct pico_err *err)
 {
@@ -170,7 +172,7 @@ init_pairs(struct bpe *b, struct index *x, struct pico_err *err)
 				*left = index_intern(x, t[0].p, t[0].n, err);
 			if (*right < 0)
 				*right = index_intern(x, t[1].p, t[1].n, err);
-			joined = find_joined(b, x, t, joined, err);
+			joined = intern_joined(b, x, t, joined, err);
 			if (*left < 0 || *right < 0 || joined < 0)
 				return -1;
 			p[k] = (struct pair){ (uint32_t)*left,

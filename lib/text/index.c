@@ -52,9 +52,8 @@ index_find(const struct index *x, const char *p, size_t n)
 	return slot != NULL ? slot->id : -1;
 }
 
-/* A slot is not in the caches, most often, and so is the text of its token: what
-   is to be looked up soon is asked for now, so that many are waited for at
-   once. */
+/* Slots, and the texts of their tokens, are seldom in the caches: they are asked
+   for before they are needed, many at a time. */
 static void
 hash_all(const struct index *x, const struct pico_str *s, size_t n, uint32_t *h)
 {
