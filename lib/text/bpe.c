@@ -45,11 +45,18 @@ init_keys(struct bpe *b, struct pico_err *err)
 	return 0;
 }
 
+static size_t
+pair_start(const struct bpe *b, uint32_t left, uint32_t right)
+{
+	uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
+
+	return (size_t)(h >> 32) & b->pair_mask;
+}
+
 static struct pair *
 pair_slot(const struct bpe *b, uint32_t left, uint32_t right)
 {
-	uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
-	size_t i = (size_t)(h >> 32) & b->pair_mask;
+	size_t i = pair_start(b, left, right);
 
 	while (b->pair[i].rank != NO_RANK && (b->pair[i].left != left ||
 	    b->pair[i].right != right))
@@ -75,48 +82,69 @@ new_pairs(struct bpe *b, uint64_t n, struct pico_err *err)
 }
 
 static void
-add_pair(struct bpe *b, int32_t left, int32_t right, uint32_t rank,
-    int32_t joined)
+add_pair(struct bpe *b, const struct pair *new)
 {
-	struct pair *p = pair_slot(b, (uint32_t)left, (uint32_t)right);
+	struct pair *p = pair_slot(b, new->left, new->right);
 
 	if (p->rank == NO_RANK)		/* of equal pairs the first counts */
-		*p = (struct pair){ (uint32_t)left, (uint32_t)right, rank,
-		    joined };
+		*p = *new;
 }
 
-/* "LEFT RIGHT"; a text may begin with a space. */
-static int
-add_merge(struct bpe *b, struct index *x, struct pico_str s, uint32_t rank,
-    struct pico_err *err)
+/* "LEFT RIGHT"; a text may begin with a space. Texts of no bytes: it is not. */
+static void
+split_merge(struct pico_str s, struct pico_str part[2])
 {
 	const char *space = s.n > 1 ? memchr(s.p + 1, ' ', s.n - 1) : NULL;
-	int32_t left, right, joined;
-	size_t k;
+	size_t n = space != NULL ? (size_t)(space - s.p) : 0;
 
-	if (space == NULL)
-		return fail(err, "key 'tokenizer.ggml.merges': entry %" PRIu32
-		    " '%s' is not two texts with a space between them", rank,
-		    show_str(s));
-	k = (size_t)(space - s.p);
-	if (mem_grow(&b->text, &b->cap_text, s.n, 1, "merges", err) < 0)
-		return -1;
-	memcpy(b->text, s.p, k);
-	memcpy(b->text + k, s.p + k + 1, s.n - k - 1);
-	left = index_intern(x, s.p, k, err);
-	right = index_intern(x, s.p + k + 1, s.n - k - 1, err);
-	joined = index_intern(x, b->text, s.n - 1, err);
-	if (left < 0 || right < 0 || joined < 0)
-		return -1;
-	add_pair(b, left, right, rank, joined);
-	return 0;
+	part[0] = (struct pico_str){ s.p, n };
+	part[1] = n > 0 ? (struct pico_str){ space + 1, s.n - n - 1 } : part[0];
 }
 
+/* Whether a token is two texts in a row. */
+static bool
+is_joined(const struct pico_vocab *v, int32_t id, const struct pico_str part[2])
+{
+	struct pico_str s;
+
+	if (id >= v->n)
+		return false;
+	s = vocab_text(v, id);
+	return s.n == part[0].n + part[1].n &&
+	    memcmp(s.p, part[0].p, part[0].n) == 0 &&
+	    memcmp(s.p + part[0].n, part[1].p, part[1].n) == 0;
+}
+
+/* The id of both texts in a row. `last` is what the merge before gave: most
+   lists have the order of the tokens. */
+static int32_t
+intern_joined(struct bpe *b, struct index *x, const struct pico_str part[2],
+    int32_t last, struct pico_err *err)
+{
+	size_t n = part[0].n + part[1].n;
+
+	if (x->unique && is_joined(x->v, last, part))
+		return last;
+	if (x->unique && is_joined(x->v, last + 1, part))
+		return last + 1;
+	if (mem_grow(&b->text, &b->cap_text, n, 1, "merges", err) < 0)
+		return -1;
+	memcpy(b->text, part[0].p, part[0].n);
+	memcpy(b->text + part[0].n, part[1].p, part[1].n);
+	return index_intern(x, b->text, n, err);
+}
+
+/* Many merges at a time, as texts are looked up: pairs have to be waited for,
+   too. A text that is not found may be one that a merge just before adds. */
 static int
 init_pairs(struct bpe *b, struct index *x, struct pico_err *err)
 {
 	const struct pico_kv *merges = x->v->merges;
+	struct pico_str s[INDEX_BATCH / 2], part[INDEX_BATCH];
+	int32_t id[INDEX_BATCH], joined = 0;
+	struct pair p[INDEX_BATCH / 2];
 	uint64_t pos = 0, i;
+	size_t k, n;
 
 	if (merges->n >= INT32_MAX / 8)
 		return fail(err, "key 'tokenizer.ggml.merges' has %" PRIu64
@@ -124,10 +152,37 @@ init_pairs(struct bpe *b, struct index *x, struct pico_err *err)
 		    INT32_MAX / 8);
 	if (new_pairs(b, merges->n, err) < 0)
 		return -1;
-	for (i = 0; i < merges->n; i++)
-		if (add_merge(b, x, pico_kv_str_next(merges, &pos),
-		    (uint32_t)i, err) < 0)
-			return -1;
+	for (i = 0; i < merges->n; i += n) {
+		n = (size_t)MIN(merges->n - i, INDEX_BATCH / 2);
+		for (k = 0; k < n; k++) {
+			s[k] = pico_kv_str_next(merges, &pos);
+			split_merge(s[k], &part[2 * k]);
+		}
+		index_find_all(x, part, 2 * n, id);
+		for (k = 0; k < n; k++) {
+			int32_t *left = &id[2 * k], *right = left + 1;
+			const struct pico_str *t = &part[2 * k];
+
+			if (t->n == 0)
+				return fail(err, "key 'tokenizer.ggml.merges': "
+				    "entry %" PRIu64 " '%s' is not two texts "
+				    "with a space between them", i + k,
+				    show_str(s[k]));
+			if (*left < 0)
+				*left = index_intern(x, t[0].p, t[0].n, err);
+			if (*right < 0)
+				*right = index_intern(x, t[1].p, t[1].n, err);
+			joined = intern_joined(b, x, t, joined, err);
+			if (*left < 0 || *right < 0 || joined < 0)
+				return -1;
+			p[k] = (struct pair){ (uint32_t)*left,
+			    (uint32_t)*right, (uint32_t)(i + k), joined };
+			__builtin_prefetch(&b->pair[pair_start(b, p[k].left,
+			    p[k].right)], 1);
+		}
+		for (k = 0; k < n; k++)
+			add_pair(b, &p[k]);
+	}
 	return 0;
 }
 
@@ -142,7 +197,7 @@ derive_pairs(struct bpe *b, const struct index *x, struct pico_err *err)
 	if (new_pairs(b, (uint64_t)x->v->n, err) < 0)
 		return -1;
 	for (id = 0; id < x->v->n; id++) {
-		struct pico_str s = pico_vocab_text(x->v, id);
+		struct pico_str s = vocab_text(x->v, id);
 
 		if (x->v->type[id] != PICO_TOK_NORMAL || s.n == 0)
 			continue;
@@ -158,8 +213,8 @@ derive_pairs(struct bpe *b, const struct index *x, struct pico_err *err)
 		right = b->sym[0].next;
 		if (right >= 0 && b->sym[right].next < 0 &&
 		    b->sym[0].id >= 0 && b->sym[right].id >= 0)
-			add_pair(b, b->sym[0].id, b->sym[right].id,
-			    (uint32_t)id, id);
+			add_pair(b, &(struct pair){ (uint32_t)b->sym[0].id,
+			    (uint32_t)b->sym[right].id, (uint32_t)id, id });
 	}
 	return 0;
 }

@@ -8,7 +8,7 @@
 static struct pico_str
 text_of(const struct index *x, int32_t id)
 {
-	return id < x->v->n ? pico_vocab_text(x->v, id) :
+	return id < x->v->n ? vocab_text(x->v, id) :
 	    x->extra[id - x->v->n];
 }
 
@@ -52,6 +52,38 @@ index_find(const struct index *x, const char *p, size_t n)
 	return slot != NULL ? slot->id : -1;
 }
 
+/* Slots, and the texts of their tokens, are seldom in the caches: they are asked
+   for before they are needed, many at a time. */
+static void
+hash_all(const struct index *x, const struct pico_str *s, size_t n, uint32_t *h)
+{
+	for (size_t i = 0; i < n; i++) {
+		h[i] = hash(s[i].p, s[i].n);
+		__builtin_prefetch(&x->slot[h[i] & x->mask]);
+	}
+}
+
+void
+index_find_all(const struct index *x, const struct pico_str *s, size_t n,
+    int32_t *id)
+{
+	uint32_t h[INDEX_BATCH];
+	size_t i;
+
+	hash_all(x, s, n, h);
+	for (i = 0; i < n; i++) {
+		int32_t first = x->slot[h[i] & x->mask].id;
+
+		if (first >= 0)
+			__builtin_prefetch(text_of(x, first).p);
+	}
+	for (i = 0; i < n; i++) {
+		const struct index_slot *slot = probe(x, h[i], s[i].p, s[i].n);
+
+		id[i] = slot != NULL ? slot->id : -1;
+	}
+}
+
 static int
 resize(struct index *x, size_t size, struct pico_err *err)
 {
@@ -85,7 +117,9 @@ resize(struct index *x, size_t size, struct pico_err *err)
 int
 index_init(struct index *x, const struct pico_vocab *v, struct pico_err *err)
 {
-	size_t size = 1024;
+	struct pico_str s[INDEX_BATCH];
+	uint32_t h[INDEX_BATCH];
+	size_t size = 1024, i, n;
 	int32_t id;
 
 	*x = (struct index){ .v = v };
@@ -93,18 +127,25 @@ index_init(struct index *x, const struct pico_vocab *v, struct pico_err *err)
 		size *= 2;
 	if (resize(x, size, err) < 0)
 		return -1;
-	for (id = 0; id < v->n; id++) {
-		struct pico_str s = pico_vocab_text(v, id);
-		uint32_t h = hash(s.p, s.n);
-		struct index_slot *slot = probe(x, h, s.p, s.n);
+	for (id = 0; id < v->n; id += (int32_t)n) {
+		n = (size_t)MIN(v->n - id, INDEX_BATCH);
+		for (i = 0; i < n; i++)
+			s[i] = vocab_text(v, id + (int32_t)i);
+		hash_all(x, s, n, h);
+		for (i = 0; i < n; i++) {
+			struct index_slot *slot = probe(x, h[i], s[i].p,
+			    s[i].n);
 
-		if (slot == NULL)
-			return fail_crowded(err);
-		if (slot->id < 0) {	/* of equal texts the lowest */
-			*slot = (struct index_slot){ h, id };
-			x->used++;
+			if (slot == NULL)
+				return fail_crowded(err);
+			if (slot->id < 0) {	/* of equal texts the lowest */
+				*slot = (struct index_slot){ h[i],
+				    id + (int32_t)i };
+				x->used++;
+			}
 		}
 	}
+	x->unique = x->used == (size_t)v->n;
 	return 0;
 }
 

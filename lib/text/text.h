@@ -73,7 +73,7 @@ struct pico_vocab {
 	struct pico_str kind_name;	/* value of tokenizer.ggml.model */
 	int32_t n;
 	const struct pico_kv *tokens, *scores, *merges;	/* NULL: none */
-	uint32_t *at;		/* n positions for pico_kv_str_next() */
+	uint32_t *at;		/* n + 1 positions for pico_kv_str_next() */
 	uint8_t *type;		/* n times enum pico_token_type */
 	size_t text_max;	/* bytes of the longest text */
 	const struct pre *pre;	/* VOCAB_BPE only */
@@ -94,6 +94,17 @@ struct pico_vocab {
 				   before it; NULL: none does */
 	const char *note;
 };
+
+/* pico_vocab_text() if there is a vocabulary: a text goes on to where the next
+   one begins, so that its bytes are not asked how many they are. */
+static inline struct pico_str
+vocab_text(const struct pico_vocab *v, int32_t id)
+{
+	uint32_t at = v->at[id] + v->tokens->wide;
+
+	return (struct pico_str){ (const char *)v->tokens->data + at,
+	    v->at[id + 1] - at };
+}
 
 /* The byte-to-character alphabet of byte-level BPE: printable bytes stand for
    themselves, the other 68 are U+0100 and following in order. */
@@ -121,6 +132,7 @@ struct index {
 		int32_t id;	/* -1: free */
 	} *slot;
 	size_t mask, used;
+	bool unique;		/* no two tokens have the same text */
 	struct pico_str *extra;	/* texts of the ids from v->n on */
 	size_t n_extra, cap_extra;
 };
@@ -130,6 +142,10 @@ int index_init(struct index *x, const struct pico_vocab *v,
 void index_free(struct index *x);
 /* -1 if there is none. */
 int32_t index_find(const struct index *x, const char *p, size_t n);
+/* The same of n texts, faster; at most INDEX_BATCH. */
+#define INDEX_BATCH 64
+void index_find_all(const struct index *x, const struct pico_str *s, size_t n,
+    int32_t *id);
 /* Finds or adds; the text is copied if it is new. -1 without memory. */
 int32_t index_intern(struct index *x, const char *p, size_t n,
     struct pico_err *err);

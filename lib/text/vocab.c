@@ -149,7 +149,7 @@ open_tokens(struct pico_vocab *v, const struct pico_gguf *g,
 	    "whole numbers", &types, err) < 0 ||
 	    check_count(v, "tokenizer.ggml.token_type", types, err) < 0)
 		return -1;
-	v->at = mem_new((uint64_t)v->n, sizeof *v->at, "tokens", err);
+	v->at = mem_new((uint64_t)v->n + 1, sizeof *v->at, "tokens", err);
 	v->type = mem_new((uint64_t)v->n, sizeof *v->type, "tokens", err);
 	if (v->at == NULL || v->type == NULL)
 		return -1;
@@ -160,8 +160,8 @@ open_tokens(struct pico_vocab *v, const struct pico_gguf *g,
 
 		v->type[id] = type < 0 || type > PICO_TOK_BYTE ?
 		    PICO_TOK_UNDEFINED : (uint8_t)type;
-		v->at[id] = (uint32_t)pos;
 		text = pico_kv_str_next(v->tokens, &pos);
+		v->at[id + 1] = (uint32_t)pos;
 		if (text.n > TOKEN_MAX)
 			return fail(err, "key '%s': token %" PRId32 " has %zu "
 			    "bytes, at most %d are supported", key, id, text.n,
@@ -730,12 +730,8 @@ pico_vocab_n(const struct pico_vocab *v)
 struct pico_str
 pico_vocab_text(const struct pico_vocab *v, int32_t id)
 {
-	uint64_t pos;
-
-	if (v->kind == VOCAB_NONE)
-		return (struct pico_str){ "", 0 };
-	pos = v->at[id];
-	return pico_kv_str_next(v->tokens, &pos);
+	return v->kind == VOCAB_NONE ? (struct pico_str){ "", 0 } :
+	    vocab_text(v, id);
 }
 
 enum pico_token_type

@@ -156,7 +156,7 @@ struct made_up {
 	struct pico_kv tokens, scores;
 	uint8_t data[4096];
 	float score[64];
-	uint32_t at[64];
+	uint32_t at[65];
 	uint8_t type[64];
 };
 
@@ -185,11 +185,11 @@ make_up(struct made_up *m, int32_t n, unsigned n_user)
 			for (k = 0; s[k] != '\0'; k++)
 				text[len++] = s[k];
 		}
-		m->at[id] = (uint32_t)used;
 		n_text = len;
 		memcpy(m->data + used, &n_text, 8);
 		memcpy(m->data + used + 8, text, len);
 		used += 8 + len;
+		m->at[id + 1] = (uint32_t)used;
 		m->score[id] = -(float)draw(4);
 		m->type[id] = (unsigned)id >= (unsigned)n - n_user ?
 		    PICO_TOK_USER : PICO_TOK_NORMAL;
@@ -373,6 +373,116 @@ merges_are_right(unsigned rounds)
 		    memcmp(ids.v, want, n_want * sizeof *want) == 0);
 		free(ids.v);
 		pico_tokenizer_free(t);
+	}
+	return right;
+}
+
+/* A list of merges that the vocabulary may have: more of them than are looked
+   up at once, many in the order of the tokens. */
+struct list {
+	struct pico_kv kv;
+	struct pico_str left[100], right[100];
+	char text[100][32];
+	uint8_t data[100 * 40];
+};
+
+static void
+make_list(struct list *l, const struct pico_vocab *v, size_t n)
+{
+	int32_t id = 0;
+	size_t used = 0, i;
+
+	for (i = 0; i < n; i++) {
+		struct pico_str s;
+		uint64_t len;
+		size_t k;
+
+		id = (draw(8) == 0 ? (int32_t)draw((unsigned)v->n) :
+		    id + (int32_t)draw(2)) % v->n;
+		s = pico_vocab_text(v, id);
+		if (s.n < 2 || draw(6) == 0)
+			s = (struct pico_str){ &"abaabbab"[draw(5)], 2 +
+			    draw(3) };
+		k = 1 + draw((unsigned)s.n - 1);
+		memcpy(l->text[i], s.p, s.n);
+		l->left[i] = (struct pico_str){ l->text[i], k };
+		l->right[i] = (struct pico_str){ l->text[i] + k, s.n - k };
+		len = s.n + 1;
+		memcpy(l->data + used, &len, 8);
+		memcpy(l->data + used + 8, s.p, k);
+		l->data[used + 8 + k] = ' ';
+		memcpy(l->data + used + 9 + k, s.p + k, s.n - k);
+		used += 8 + (size_t)len;
+	}
+	l->kv = (struct pico_kv){ .type = PICO_KV_ARR, .elem = PICO_KV_STR,
+	    .n = n, .data = l->data, .bytes = used, .wide = 8 };
+}
+
+/* The leftmost of the pairs that come first in the list is joined, until none
+   is in it: at[0..k] are the ends of the k texts that are left. */
+static size_t
+slow_list(const struct list *l, const char *p, size_t *at, size_t k)
+{
+	for (;;) {
+		size_t best = l->kv.n, where = 0, i, m;
+
+		for (i = 0; i + 1 < k; i++)
+			for (m = 0; m < best; m++)
+				if (l->left[m].n == at[i + 1] - at[i] &&
+				    l->right[m].n == at[i + 2] - at[i + 1] &&
+				    memcmp(l->text[m], p + at[i],
+				    at[i + 2] - at[i]) == 0) {
+					best = m;
+					where = i;
+				}
+		if (best == l->kv.n)
+			return k;
+		memmove(at + where + 1, at + where + 2,
+		    (k - where - 1) * sizeof *at);
+		k--;
+	}
+}
+
+static bool
+lists_are_right(unsigned rounds)
+{
+	static struct made_up m;
+	static struct list l;
+	bool right = true;
+
+	while (rounds-- > 0 && right) {
+		struct index x;
+		struct bpe b = {0};
+		size_t at[61], n = 1 + draw(60), i;
+		int32_t k = 0;
+		char text[60];
+
+		make_up(&m, 4 + (int32_t)draw(20), 0);
+		make_list(&l, &m.v, draw(101));
+		m.v.kind = VOCAB_BPE;
+		m.v.merges = &l.kv;
+		if (index_init(&x, &m.v, NULL) < 0 ||
+		    bpe_init(&b, &x, NULL) < 0 || bpe_begin(&b, n, n, NULL) < 0)
+			die("no memory");
+		for (i = 0; i < n; i++) {
+			at[i] = i;
+			b.text[i] = text[i] = "aab"[draw(3)];
+			bpe_push(&b, 1, index_find(&x, text + i, 1));
+		}
+		at[n] = n;
+		if (bpe_merge(&b, NULL) < 0)
+			die("no memory");
+		n = slow_list(&l, text, at, n);
+		for (i = 0; i < n && right; i++, k = b.sym[k].next) {
+			const struct symbol *s = &b.sym[k];
+			int32_t id = slow_find(&m.v, text + at[i], s->len);
+
+			right = k >= 0 && s->len == at[i + 1] - at[i] &&
+			    (id < 0 ? s->id >= m.v.n : s->id == id);
+		}
+		right &= k < 0;
+		bpe_free(&b);
+		index_free(&x);
 	}
 	return right;
 }
@@ -722,6 +832,36 @@ small_cases(const char *path, const char *cases, const char *pre)
 	pico_gguf_close(g);
 }
 
+/* Of two merges that are none the first is named. */
+static void
+bad_list(void)
+{
+	static struct made_up m;
+	static struct list l;
+	struct index x;
+	struct bpe b;
+	struct pico_err err = {0};
+	size_t at[] = { 71, 69 }, i, k;
+
+	make_up(&m, 20, 0);
+	make_list(&l, &m.v, 90);
+	m.v.kind = VOCAB_BPE;
+	m.v.merges = &l.kv;
+	for (i = 0; i < COUNT(at); i++) {
+		uint64_t pos = 0;
+
+		for (k = 0; k < at[i]; k++)
+			(void)pico_kv_str_next(&l.kv, &pos);
+		*(char *)memchr(l.data + pos + 8, ' ', l.kv.bytes - pos) = '-';
+	}
+	if (index_init(&x, &m.v, NULL) < 0)
+		die("no memory");
+	check(bpe_init(&b, &x, &err) < 0 && strstr(err.msg,
+	    "entry 69 '") != NULL, "the first bad merge of a list");
+	bpe_free(&b);
+	index_free(&x);
+}
+
 #define EOG(...) (const int32_t []){ __VA_ARGS__, -1 }
 
 int
@@ -731,6 +871,8 @@ main(void)
 
 	check(special_is_right(20000), "special tokens as defined");
 	check(merges_are_right(20000), "merges as defined");
+	check(lists_are_right(20000), "lists of merges as defined");
+	bad_list();
 	check(cuts_are_right(300), "cuts of pre-tokenizers, whatever follows");
 	small_things();
 	pre_cases(small_dir);
