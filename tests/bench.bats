@@ -97,6 +97,11 @@ logits() {
 	grep -q "^threads$(printf '\t')1$(printf '\t')-$" "$BATS_TEST_TMPDIR/out"
 }
 
+@test 'limits: no time at all is a run of each' {
+	"$LIMITS" -t 1 --size 4M --time 0 | awk -F'\t' '$3 != "-" {
+		n++; bad += !($2 > 0) } END { exit n < 7 || bad > 0 }'
+}
+
 @test 'limits: PICO_CPU chooses the instructions' {
 	PICO_CPU=scalar "$LIMITS" -t 1 --size 4M --time 0.01 |
 	    grep -q "^set$(printf '\t')scalar"

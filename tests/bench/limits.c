@@ -370,8 +370,7 @@ measure_reading(void)
 	j.n = size / j.n_windows / (uint64_t)n_threads / 1024 * 1024;
 	memset(p, 1, size);	/* a page never written is not read either */
 	j.p = p;
-	/* each round begins one window further */
-	for (; all < seconds * COUNT(ways); n++, j.window++)
+	do {
 		for (i = 0; i < COUNT(ways); i++) {
 			double t;
 
@@ -381,6 +380,9 @@ measure_reading(void)
 			took[i] += t;
 			all += t;
 		}
+		n++;
+		j.window++;	/* the next round begins elsewhere */
+	} while (all < seconds * COUNT(ways));
 	for (i = 0; i < COUNT(ways); i++) {
 		rate = (double)(n * j.n * (uint64_t)n_threads) / took[i] / 1e9;
 		print(ways[i].name, rate, "GB/s");
@@ -397,8 +399,10 @@ measure_computing(const char *key, compute_fn *fn, int width, const char *unit)
 	struct job j = { .compute = fn, .n = 1 << 20 };
 	double took = 0, n = 0;
 
-	for (; took < seconds; n++)
+	do {
 		took += once(&j);
+		n++;
+	} while (took < seconds);
 	print(key, n * (double)j.n * (double)(n_threads * ACCUMULATORS * 2 *
 	    width) / took / 1e9, unit);
 }
