@@ -50,8 +50,8 @@ struct pool {
 	pthread_cond_t wake, finished;
 	struct worker *worker;
 	OTHER_LINE(gap);
-	/* the job; read only by those who hold pieces of it */
 	atomic_uint job;	/* the number of the last one */
+	/* it; read only by those who hold pieces of it */
 	pool_fn *fn;
 	void *data;
 	size_t items, piece;	/* items in all, and in a piece */
