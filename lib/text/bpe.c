@@ -121,11 +121,13 @@ static int32_t
 intern_joined(struct bpe *b, struct index *x, const struct pico_str part[2],
     int32_t last, struct pico_err *err)
 {
+	/* no two tokens have the same text: otherwise the lowest counts */
+	bool unique = x->used - x->n_extra == (size_t)x->v->n;
 	size_t n = part[0].n + part[1].n;
 
-	if (x->unique && is_joined(x->v, last, part))
+	if (unique && is_joined(x->v, last, part))
 		return last;
-	if (x->unique && is_joined(x->v, last + 1, part))
+	if (unique && is_joined(x->v, last + 1, part))
 		return last + 1;
 	if (mem_grow(&b->text, &b->cap_text, n, 1, "merges", err) < 0)
 		return -1;

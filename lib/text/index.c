@@ -145,7 +145,6 @@ index_init(struct index *x, const struct pico_vocab *v, struct pico_err *err)
 			}
 		}
 	}
-	x->unique = x->used == (size_t)v->n;
 	return 0;
 }
 

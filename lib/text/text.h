@@ -132,7 +132,6 @@ struct index {
 		int32_t id;	/* -1: free */
 	} *slot;
 	size_t mask, used;
-	bool unique;		/* no two tokens have the same text */
 	struct pico_str *extra;	/* texts of the ids from v->n on */
 	size_t n_extra, cap_extra;
 };
