@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "avx512_unpack.h"
+#include "avx512_turn.h"
 
 /* Groups of a row that are unpacked at a time. Rows that are not longer meet all
    columns at once. Of others the accumulators of so many columns wait for the next
@@ -25,26 +25,16 @@
 #define NARROW 4
 /* Last turns of WIDE columns that fetch the next tiles. */
 #define LATE 8
-/* With fewer columns time goes where weights come from: then few groups are
-   unpacked at a time, for the first cache, and nothing waits for what is far. */
+/* With fewer columns time goes where weights come from, and groups are unpacked
+   one at a time, for the first cache. */
 #define MANY 64
-#define FEW_GROUPS 4	/* of small blocks; one of super-blocks */
+#define PAGE 4096
+#define PAGES 16	/* that are asked for at a time */
 /* Elements of float rows widened at a time; every type's block divides it. */
 #define PIECE 512
 /* Rows and columns of a block of float sums in registers. */
 #define ROWS_FLOAT 8
 #define WIDE_FLOAT 3
-
-/*
- * TILE rows of a group. A vector of weights has four consecutive codes of each
- * row, one of scales or minima has one or two numbers of each.
- */
-struct tile {
-	__m512i w[64];
-	__m512i scale[16];	/* super-block: of the runs of codes */
-	__m512i min[8];		/* super-block: pairs of int16, likewise */
-	__m512 d[8], m[8];	/* of the blocks; super-block: one */
-};
 
 /* One of the eight accumulators of each row and a column. */
 struct sums {
@@ -59,243 +49,21 @@ struct work {
 	};
 	union {
 		struct tile tile[TILES][GROUPS];
+		struct tile few[2][TILES];	/* this group, the next one */
 		float row[TILE][PIECE];
 	};
 };
 
 AVX512_BEGIN
 
-/* ---- unpacking ---- */
-
-/* Lane l of r[j] is of row 4l + j: dst[i] gets the i-th four bytes of each. */
-KERNEL void
-by_fours(const __m512i *r, __m512i *dst)
-{
-	__m512i a = _mm512_unpacklo_epi32(r[0], r[1]);
-	__m512i b = _mm512_unpackhi_epi32(r[0], r[1]);
-	__m512i c = _mm512_unpacklo_epi32(r[2], r[3]);
-	__m512i d = _mm512_unpackhi_epi32(r[2], r[3]);
-
-	dst[0] = _mm512_unpacklo_epi64(a, c);
-	dst[1] = _mm512_unpackhi_epi64(a, c);
-	dst[2] = _mm512_unpacklo_epi64(b, d);
-	dst[3] = _mm512_unpackhi_epi64(b, d);
-}
-
-/* 16 bytes of each of 16 rows, as by_fours() wants them. */
-KERNEL void
-load_rows(const uint8_t *src, size_t stride, __m512i *r)
-{
-	UNROLL
-	for (size_t j = 0; j < 4; j++)
-		r[j] = four_lanes(src + j * stride, src + (j + 4) * stride,
-		    src + (j + 8) * stride, src + (j + 12) * stride);
-}
-
-KERNEL void
-turn(const uint8_t *src, size_t stride, __m512i *dst)
-{
-	__m512i r[4];
-
-	load_rows(src, stride, r);
-	by_fours(r, dst);
-}
-
-/* Nibbles, the low ones to dst, the high ones to dst + high. */
-KERNEL void
-turn_nibbles(const uint8_t *src, size_t stride, __m512i *dst, size_t high)
-{
-	const __m512i low = _mm512_set1_epi8(15);
-	__m512i v[4];
-
-	turn(src, stride, v);
-	UNROLL
-	for (size_t i = 0; i < 4; i++) {
-		dst[i] = _mm512_and_si512(v[i], low);
-		dst[i + high] = _mm512_and_si512(_mm512_srli_epi64(v[i], 4),
-		    low);
-	}
-}
-
-/* Codes that need little but turning, as the file has them. */
-KERNEL bool
-turns(uint32_t type)
-{
-	return type == TYPE_Q4_0 || type == TYPE_Q8_0 || type == TYPE_Q4_K;
-}
-
-KERNEL void
-turn_codes(uint32_t type, const uint8_t *w, size_t stride, __m512i *dst)
-{
-	const size_t bytes = block_bytes(type);
-
-	for (size_t i = 0; i < 8; i++)
-		if (type == TYPE_Q4_K) {
-			turn_nibbles(w + 16 + 16 * i, stride,
-			    dst + i / 2 * 16 + i % 2 * 4, 8);
-		} else if (type == TYPE_Q4_0) {
-			turn_nibbles(w + i * bytes + 2, stride, dst + 8 * i, 4);
-		} else {
-			turn(w + i * bytes + 2, stride, dst + 8 * i);
-			turn(w + i * bytes + 18, stride, dst + 8 * i + 4);
-			UNROLL
-			for (size_t j = 0; j < 8; j++)
-				dst[8 * i + j] = _mm512_xor_si512(
-				    dst[8 * i + j],
-				    _mm512_set1_epi8((char)0x80));
-		}
-}
-
-/* A scale is for 32 codes, not 16. */
-KERNEL bool
-long_runs(uint32_t type)
-{
-	return type == TYPE_Q4_K || type == TYPE_Q5_K || type == TYPE_IQ4_XS;
-}
-
-/* Pairs of int16 as int32. */
-KERNEL void
-split(__m512i pairs, __m512i *dst)
-{
-	dst[0] = _mm512_srai_epi32(_mm512_slli_epi32(pairs, 16), 16);
-	dst[1] = _mm512_srai_epi32(pairs, 16);
-}
-
-/* All but the codes of Q4_K and Q5_K. Bytes of scales and minima go to each of
-   16 rows. */
-KERNEL void
-factors_nibbles(const uint8_t *w, size_t stride, struct tile *t)
-{
-	__m512i r[4], v[4], to;
-
-	load_rows(w, stride, r);
-	by_fours(r, v);
-	t->d[0] = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v[0]));
-	t->m[0] = _mm512_xor_ps(_mm512_set1_ps(-0.0f), _mm512_cvtph_ps(
-	    _mm512_cvtepi32_epi16(_mm512_srli_epi32(v[0], 16))));
-	UNROLL
-	for (int j = 0; j < 4; j++)
-		r[j] = four_factors_q4_k(r[j]);
-	by_fours(r, v);
-	UNROLL
-	for (int i = 0; i < 4; i++) {
-		/* two bytes of each row, as words */
-		to = _mm512_broadcast_i32x4(_mm_add_epi8(
-		    _mm_set1_epi8((char)(i % 2 * 2)), _mm_setr_epi8(0, -128, 1,
-		    -128, 4, -128, 5, -128, 8, -128, 9, -128, 12, -128, 13,
-		    -128)));
-		t->min[i] = _mm512_shuffle_epi8(v[2 + i / 2], to);
-		r[i] = _mm512_shuffle_epi8(v[i / 2], to);
-	}
-	UNROLL
-	for (int i = 0; i < 4; i++)
-		split(r[i], t->scale + 2 * i);
-}
-
-/* A group of each of TILE rows; `bytes` of each are there, the rest of a group
-   of small blocks counts as zeros. */
-KERNEL void
-unpack(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
-    struct tile *t)
-{
-	const bool super = kernel_act_kind(type) == ACT_Q8K;
-	const size_t whole = block_bytes(type) * (super ? 1 : 8);
-	const bool as_is = turns(type) && bytes >= whole;
-	const bool nibbles = type == TYPE_Q4_K || type == TYPE_Q5_K;
-	_Alignas(64) uint8_t q[TILE][256];
-	_Alignas(64) float d[TILE][8], m[TILE][8];
-	_Alignas(64) __m256i scale[TILE], min[TILE];	/* of the sixteenths */
-	_Alignas(64) uint16_t dh[TILE], mh[TILE];
-
-	for (size_t r = 0; r < TILE && type != TYPE_Q4_K; r++) {
-		const uint8_t *p = w + r * stride;
-		uint8_t part[8 * 34];
-		__m256 min8;
-
-		if (bytes < whole) {
-			memcpy(part, p, bytes);
-			memset(part + bytes, 0, sizeof part - bytes);
-			p = part;
-		}
-		UNROLL
-		for (int z = 0; z < 4 && !as_is; z++)
-			_mm512_store_si512(&q[r][64 * z], codes(type, p, z));
-		if (nibbles)
-			continue;
-		if (super) {
-			scale[r] = factors(type, p, &min[r]);
-			dh[r] = get_u16(p + scale_at(type));
-			mh[r] = has_min(type) ?
-			    get_u16(p + scale_at(type) + 2) : 0;
-		} else {
-			_mm256_store_ps(d[r], scales_small(type, p, &min8));
-			if (has_min(type))
-				_mm256_store_ps(m[r], min8);
-		}
-	}
-	if (as_is)
-		turn_codes(type, w, stride, t->w);
-	for (int i = 0; i < 16 && !as_is; i++)
-		turn(&q[0][16 * i], sizeof q[0], t->w + 4 * i);
-	if (nibbles) {
-		factors_nibbles(w, stride, t);
-		return;
-	}
-	for (int i = 0; super && i < 2; i++) {
-		__m512i pair[4];
-
-		if (has_min(type))
-			turn((uint8_t *)min + 16 * i, sizeof *min,
-			    t->min + 4 * i);
-		turn((uint8_t *)scale + 16 * i, sizeof *scale,
-		    pair);
-		for (int j = 0; j < 4; j++)
-			if (long_runs(type))
-				t->scale[4 * i + j] =
-				    _mm512_srai_epi32(pair[j], 16);
-			else
-				split(pair[j], t->scale + 8 * i + 2 * j);
-	}
-	if (super) {
-		t->d[0] = halves(dh);
-		t->m[0] = _mm512_xor_ps(_mm512_set1_ps(-0.0f), halves(mh));
-	}
-	for (int i = 0; !super && i < 2; i++) {
-		turn((uint8_t *)&d[0][4 * i], sizeof d[0],
-		    (__m512i *)t->d + 4 * i);
-		if (has_min(type))
-			turn((uint8_t *)&m[0][4 * i], sizeof m[0],
-			    (__m512i *)t->m + 4 * i);
-	}
-}
-
-static void
-unpack_tile(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
-    struct tile *t)
-{
-	switch (type) {
-#define UNPACK(type) \
-	case type: \
-		unpack(type, w, stride, bytes, t); \
-		break
-	UNPACK(TYPE_Q4_0);
-	UNPACK(TYPE_Q4_1);
-	UNPACK(TYPE_Q5_0);
-	UNPACK(TYPE_Q5_1);
-	UNPACK(TYPE_Q8_0);
-	UNPACK(TYPE_IQ4_NL);
-	UNPACK(TYPE_MXFP4);
-	UNPACK(TYPE_Q2_K);
-	UNPACK(TYPE_Q3_K);
-	UNPACK(TYPE_Q4_K);
-	UNPACK(TYPE_Q5_K);
-	UNPACK(TYPE_Q6_K);
-	UNPACK(TYPE_IQ4_XS);
-#undef UNPACK
-	}
-}
-
 /* ---- multiplying ---- */
+
+/* A group of TILE rows that is to be unpacked. */
+struct next {
+	const uint8_t *w;
+	size_t stride, bytes;	/* from row to row; there of each */
+	struct tile *tile;
+};
 
 /* Some unpacked groups, one after the other in their rows, and some columns. */
 struct meet {
@@ -308,6 +76,7 @@ struct meet {
 	/* what is fetched meanwhile, some bytes now and then */
 	const uint8_t *ahead;
 	size_t ahead_now;
+	struct next next;	/* what is unpacked meanwhile */
 };
 
 KERNEL void
@@ -331,6 +100,19 @@ struct shape {
 	int fours;		/* codes with one scale, by four: a run */
 };
 
+KERNEL struct shape
+shape_of(uint32_t type)
+{
+	struct shape s = { kernel_act_kind(type) == ACT_Q8K, has_min(type), 8 };
+
+	if (type == TYPE_Q2_K || type == TYPE_Q3_K || type == TYPE_Q6_K)
+		s.fours = 4;
+	return s;
+}
+
+/* The type of what is to be unpacked meanwhile, if it is nothing. */
+#define NOTHING UINT32_MAX
+
 /* Four activation codes, or two sums, for all rows. */
 KERNEL __m512i
 bytes4(const void *p)
@@ -338,11 +120,17 @@ bytes4(const void *p)
 	return _mm512_set1_epi32((int32_t)get_u32(p));
 }
 
-/* s += the products of `fours` * 4 codes, from w[at] and q + 4 * at on, of n
-   columns and `tiles` tiles */
+/*
+ * s += the products of `fours` * 4 codes, from w[at] and q + 4 * at on, of n
+ * columns and `tiles` tiles. In between go steps of unpacking piece j of what is
+ * next, if it has a type: instructions that wait for memory and those that
+ * multiply are then done at the same time.
+ */
 KERNEL void
 dot_codes(int fours, int tiles, int n, const struct tile *const *t,
-    const int8_t *const *q, size_t w_at, size_t q_at, __m512i (*s)[WIDE])
+    const int8_t *const *q, size_t w_at, size_t q_at, __m512i (*s)[WIDE],
+    uint32_t type, const struct next *next, size_t j, size_t step,
+    struct piece *p)
 {
 	UNROLL
 	for (int i = 0; i < fours; i++) {
@@ -360,6 +148,9 @@ dot_codes(int fours, int tiles, int n, const struct tile *const *t,
 				s[k][c] = _mm512_dpbusd_epi32(s[k][c], w[k],
 				    v);
 		}
+		if (type != NOTHING)
+			unpack_step(type, step + (size_t)i, next->w,
+			    next->stride, j, p, next->tile);
 	}
 }
 
@@ -393,16 +184,46 @@ prepare(struct shape shape, int offset, const struct act_q8k *a,
 		    _mm256_set1_epi32(-offset)));
 }
 
+/* A run of a super-block: codes that share a scale. */
+KERNEL void
+multiply_run(struct shape shape, int tiles, int n, const struct tile *const *t,
+    const int8_t *const *q, const struct column *col, size_t run,
+    __m512i (*isum)[WIDE], uint32_t type, const struct next *next, size_t j,
+    size_t step, struct piece *piece)
+{
+	const size_t at = run * (size_t)shape.fours;
+	__m512i s[TILES][WIDE];
+
+	UNROLL
+	for (int c = 0; c < n; c++) {
+		__m512i v = shape.min ? _mm512_setzero_si512() :
+		    bytes4(&col[c].start[run]);
+
+		UNROLL
+		for (int k = 0; k < tiles; k++)
+			s[k][c] = v;
+	}
+	dot_codes(shape.fours, tiles, n, t, q, at, 4 * at, s, type, next, j,
+	    step, piece);
+	UNROLL
+	for (int k = 0; k < tiles; k++) {
+		UNROLL
+		for (int c = 0; c < n; c++)
+			isum[k][c] = _mm512_add_epi32(isum[k][c],
+			    _mm512_mullo_epi32(s[k][c], t[k]->scale[run]));
+	}
+}
+
 /*
  * Super-blocks of some tiles with n columns. Sums stay below 2^31: a scale times
  * its codes and activations is at most 32 * 16 * 241 * 127.
  */
 KERNEL void
-multiply_super(struct shape shape, int tiles, int n, struct meet *m, size_t b,
-    const struct tile *const *t, const struct act_q8k *const *a,
-    struct sums *acc)
+multiply_super(struct shape shape, int tiles, int n, uint32_t type,
+    struct meet *m, size_t b, const struct tile *const *t,
+    const struct act_q8k *const *a, struct sums *acc)
 {
-	const int runs = 64 / shape.fours;
+	const size_t runs = 64 / (size_t)shape.fours, in_piece = runs / 8;
 	const __mmask16 begun = b < 8 ? 0 : 0xffff;
 	const int8_t *q[WIDE];
 	struct column col[WIDE];
@@ -416,32 +237,25 @@ multiply_super(struct shape shape, int tiles, int n, struct meet *m, size_t b,
 		for (int k = 0; k < tiles; k++)
 			isum[k][c] = msum[k][c] = _mm512_setzero_si512();
 	}
-	for (int j = 0; j < runs; j++) {
-		size_t at = (size_t)(j * shape.fours);
-		__m512i s[TILES][WIDE];
-
-		UNROLL
-		for (int c = 0; c < n; c++) {
-			__m512i v = shape.min ? _mm512_setzero_si512() :
-			    bytes4(&col[c].start[j]);
-
-			UNROLL
-			for (int k = 0; k < tiles; k++)
-				s[k][c] = v;
-		}
-		if (at % 8 == 0)
+	for (size_t i = 0; i < runs && type == NOTHING; i++) {
+		if (i % in_piece == 0)
 			fetch(m);
-		dot_codes(shape.fours, tiles, n, t, q, at, 4 * at, s);
-		UNROLL
-		for (int k = 0; k < tiles; k++) {
-			UNROLL
-			for (int c = 0; c < n; c++)
-				isum[k][c] = _mm512_add_epi32(isum[k][c],
-				    _mm512_mullo_epi32(s[k][c],
-				    t[k]->scale[j]));
-		}
+		multiply_run(shape, tiles, n, t, q, col, i, isum, type,
+		    NULL, 0, 0, NULL);
 	}
-	for (int i = 0; i < runs / 2 && shape.min; i++) {
+	for (size_t j = 0; j < 8 && type != NOTHING; j++) {
+		struct piece piece;
+
+		fetch(m);
+		UNROLL
+		for (size_t i = 0; i < in_piece; i++)
+			multiply_run(shape, tiles, n, t, q, col,
+			    j * in_piece + i, isum, type, &m->next, j,
+			    i * (size_t)shape.fours, &piece);
+	}
+	if (type != NOTHING)
+		unpack_scales(type, m->next.w, m->next.stride, m->next.tile);
+	for (size_t i = 0; i < runs / 2 && shape.min; i++) {
 		UNROLL
 		for (int c = 0; c < n; c++) {
 			__m512i v = bytes4(col[c].sum + 2 * i);
@@ -473,16 +287,19 @@ multiply_super(struct shape shape, int tiles, int n, struct meet *m, size_t b,
 
 /* Small blocks, up to 8: a group. */
 KERNEL void
-multiply_small(struct shape shape, int tiles, int n, struct meet *m,
-    size_t blocks, __mmask16 begun, const struct tile *const *t,
-    const struct act_q8 **a, struct sums *acc)
+multiply_small(struct shape shape, int tiles, int n, uint32_t type,
+    struct meet *m, size_t blocks, __mmask16 begun,
+    const struct tile *const *t, const struct act_q8 **a, struct sums *acc)
 {
+	const size_t n_pieces = type == NOTHING ? 0 :
+	    pieces(type, m->next.bytes);
 	const int sign = shape.min ? 1 : -m->offset;
 
 	for (size_t i = 0; i < blocks; i++, acc += ROOM) {
 		const int8_t *q[WIDE];
 		__m512i s[TILES][WIDE];
 		__m512 d[TILES], min[TILES];
+		struct piece piece;
 
 		UNROLL
 		for (int c = 0; c < n; c++) {
@@ -492,7 +309,9 @@ multiply_small(struct shape shape, int tiles, int n, struct meet *m,
 				s[k][c] = _mm512_setzero_si512();
 		}
 		fetch(m);
-		dot_codes(8, tiles, n, t, q, 8 * i, 0, s);
+		/* where the next group is shorter, its last piece again */
+		dot_codes(8, tiles, n, t, q, 8 * i, 0, s, type, &m->next,
+		    MIN(i + 1, n_pieces) - 1, 0, &piece);
 		UNROLL
 		for (int k = 0; k < tiles; k++) {
 			d[k] = t[k]->d[i];
@@ -529,8 +348,8 @@ multiply_small(struct shape shape, int tiles, int n, struct meet *m,
 
 /* All groups. */
 KERNEL void
-multiply_groups(struct shape shape, int tiles, int n, struct meet *m,
-    struct sums *acc)
+multiply_groups(struct shape shape, int tiles, int n, uint32_t type,
+    struct meet *m, struct sums *acc)
 {
 	const struct act_q8 *small[WIDE];
 	const struct act_q8k *super[WIDE];
@@ -548,10 +367,10 @@ multiply_groups(struct shape shape, int tiles, int n, struct meet *m,
 		const size_t b = m->group + g;
 
 		if (shape.super)
-			multiply_super(shape, tiles, n, m, b, t, super,
+			multiply_super(shape, tiles, n, type, m, b, t, super,
 			    acc + b % 8 * ROOM);
 		else
-			multiply_small(shape, tiles, n, m,
+			multiply_small(shape, tiles, n, type, m,
 			    MIN(8, m->n_blocks - 8 * g),
 			    b == 0 ? 0 : 0xffff, t, small, acc);
 		UNROLL
@@ -572,7 +391,8 @@ typedef void meet_fn(struct meet *m, struct sums *acc);
 static __attribute__((noinline)) void \
 name##_##tiles##_##n(struct meet *m, struct sums *acc) \
 { \
-	multiply_groups((struct shape){ __VA_ARGS__ }, tiles, n, m, acc); \
+	multiply_groups((struct shape){ __VA_ARGS__ }, tiles, n, NOTHING, m, \
+	    acc); \
 }
 #define SHAPE(name, ...) \
 MEET(name, 1, NARROW, __VA_ARGS__) \
@@ -594,21 +414,44 @@ SHAPE(super16_min, true, true, 4)
 static meet_fn *const *
 meet_of(uint32_t type, int tiles)
 {
+	const struct shape s = shape_of(type);
+
+	if (!s.super)
+		return (s.min ? small_min : small)[tiles - 1];
+	if (s.fours == 8)
+		return (s.min ? super32_min : super32)[tiles - 1];
+	return (s.min ? super16_min : super16)[tiles - 1];
+}
+
+/* For TILES tiles and NARROW columns, unpacking a tile meanwhile: of each type. */
+#define QUANTIZED_TYPES(X) \
+	X(TYPE_Q4_0) X(TYPE_Q4_1) X(TYPE_Q5_0) X(TYPE_Q5_1) X(TYPE_Q8_0) \
+	X(TYPE_IQ4_NL) X(TYPE_MXFP4) X(TYPE_Q2_K) X(TYPE_Q3_K) X(TYPE_Q4_K) \
+	X(TYPE_Q5_K) X(TYPE_Q6_K) X(TYPE_IQ4_XS)
+#define UNPACKING(type) \
+static __attribute__((noinline)) void \
+unpacking_##type(struct meet *m, struct sums *acc) \
+{ \
+	const size_t blocks = MIN(8, m->n_blocks); \
+	multiply_groups(shape_of(type), TILES, NARROW, type, m, acc); \
+	if (shape_of(type).super) \
+		return; \
+	unpack_codes(type, m->next.w, m->next.stride, m->next.bytes, blocks, \
+	    m->next.tile); \
+	unpack_factors(type, m->next.w, m->next.stride, m->next.bytes, \
+	    m->next.tile); \
+}
+QUANTIZED_TYPES(UNPACKING)
+
+static meet_fn *
+unpacking(uint32_t type)
+{
 	switch (type) {
-	case TYPE_Q4_0: case TYPE_Q5_0: case TYPE_Q8_0: case TYPE_IQ4_NL:
-	case TYPE_MXFP4:
-		return small[tiles - 1];
-	case TYPE_Q4_1: case TYPE_Q5_1:
-		return small_min[tiles - 1];
-	case TYPE_IQ4_XS:
-		return super32[tiles - 1];
-	case TYPE_Q4_K: case TYPE_Q5_K:
-		return super32_min[tiles - 1];
-	case TYPE_Q3_K: case TYPE_Q6_K:
-		return super16[tiles - 1];
-	default:
-		return super16_min[tiles - 1];
+#define CASE(type) case type: return unpacking_##type;
+	QUANTIZED_TYPES(CASE)
+#undef CASE
 	}
+	return NULL;
 }
 
 /* TREE(8) of the accumulators of some rows and a column */
@@ -651,9 +494,7 @@ multiply_tiles(int tiles, struct work *k, const struct matmul *m,
 	const size_t group = type->bytes * (256 / type->block);
 	const size_t row = m->n_in / type->block * type->bytes;
 	const size_t all = (m->n_in + 255) / 256;
-	const bool many = m->n_cols >= MANY;
-	const size_t step = many ? GROUPS : super ? 1 : FEW_GROUPS;
-	const bool once = all <= step;
+	const bool once = all <= GROUPS;
 	struct meet meet = {
 		.offset = code_offset(m->type), .x_stride = m->x_stride,
 	};
@@ -673,7 +514,7 @@ multiply_tiles(int tiles, struct work *k, const struct matmul *m,
 	if (m->n_in < (super ? 8 * 256 : 256))
 		memset(k->acc, 0, sizeof k->acc);
 	for (g = 0; g < all; g += meet.n_groups) {
-		meet.n_groups = MIN(step, all - g);
+		meet.n_groups = MIN(GROUPS, all - g);
 		meet.n_blocks = m->n_in / 32 - 8 * g;
 		meet.group = g;
 		for (i = 0; i < meet.n_groups; i++)
@@ -698,7 +539,150 @@ multiply_tiles(int tiles, struct work *k, const struct matmul *m,
 			    i <= meet.last; i++)
 				for (t = 0; t < tiles; t++)
 					store_rows(y + (c + i) * m->y_stride +
-					    t * TILE, tree_rows(acc + i, t), many);
+					    t * TILE, tree_rows(acc + i, t), true);
+		}
+	}
+}
+
+/* ---- few columns ---- */
+
+/* How many times NARROW of them are taken, WIDE of all others: what is least work,
+   where a tile that is not unpacked meanwhile counts as a column more. */
+static size_t
+narrow_times(size_t cols)
+{
+	size_t best = 0, least = SIZE_MAX;
+
+	for (size_t n = 0; n <= 5; n++) {
+		size_t left = cols - MIN(cols, n * NARROW);
+		size_t work = n * NARROW + (left + WIDE - 1) / WIDE * WIDE +
+		    TILES - MIN(n, TILES);
+
+		if (work < least) {
+			least = work;
+			best = n;
+		}
+	}
+	return best;
+}
+
+/*
+ * Asks for a line of each of the next pages, some pages at a time. An instruction
+ * that fetches cannot be done with before it is known where its page is in memory;
+ * for one page after the other that was a tenth of the time with 8 columns.
+ */
+static void
+fetch_pages(const uint8_t *p, size_t step)
+{
+	if ((uintptr_t)p % (PAGES * PAGE) >= step)
+		return;
+	for (size_t i = 1; i <= PAGES; i++)
+		_mm_prefetch((const void *)(p + i * PAGE), _MM_HINT_T1);
+}
+
+/* What is the same for all groups of some rows. */
+struct few {
+	const struct matmul *m;
+	size_t group, row;	/* bytes */
+	size_t block;		/* of activations, of a group */
+	size_t wide, narrow;	/* times that so many columns are taken */
+};
+
+/*
+ * The group of TILES tiles that is unpacked in `now`, with all columns. Meanwhile
+ * tiles of the next group, at meet->next.w, are unpacked to `next`, if it is not
+ * NULL; gives the number of those that are. With y, the sums are complete.
+ */
+static size_t
+multiply_group(const struct few *f, struct meet *meet, struct work *k,
+    struct tile *next, float *y)
+{
+	const struct matmul *m = f->m;
+	const uint8_t *x = (const uint8_t *)m->x + meet->group * f->block;
+	meet_fn *const *fn = meet_of(m->type, TILES);
+	size_t c = 0, unpacked = 0;
+
+	for (size_t i = 0; i < f->wide + f->narrow; i++) {
+		const bool wide = i < f->wide;
+		struct sums *acc = &k->acc[0][c];
+		size_t n = MIN(wide ? WIDE : NARROW, m->n_cols - c), j;
+
+		meet->x = x + c * m->x_stride;
+		meet->last = n - 1;
+		fetch_pages(meet->ahead, 8 * meet->ahead_now);
+		for (j = 0; y != NULL && j < n; j++)
+			for (int t = 0; t < TILES; t++)
+				_mm_prefetch((const void *)(y + (c + j) *
+				    m->y_stride + t * TILE), _MM_HINT_T0);
+		if (!wide && next != NULL && unpacked < TILES) {
+			meet->next.tile = &next[unpacked++];
+			unpacking(m->type)(meet, acc);
+			meet->next.w += TILE * m->row_bytes;
+		} else {
+			fn[wide](meet, acc);
+		}
+		for (j = 0; y != NULL && j < n; j++)
+			for (int t = 0; t < TILES; t++)
+				store_rows(y + (c + j) * m->y_stride + t * TILE,
+				    tree_rows(acc + j, t), false);
+		c += n;
+	}
+	return unpacked;
+}
+
+/* Rows of a whole number of TILES tiles. */
+static void
+multiply_few(struct work *k, const struct matmul *m, size_t r0, size_t r1)
+{
+	const struct pico_type *type = pico_type(m->type);
+	const bool super = kernel_act_kind(m->type) == ACT_Q8K;
+	const size_t all = (m->n_in + 255) / 256;
+	const size_t tile = TILE * m->row_bytes;
+	struct few f = {
+		.m = m,
+		.group = type->bytes * (256 / type->block),
+		.row = m->n_in / type->block * type->bytes,
+		.block = super ? sizeof(struct act_q8k) :
+		    8 * sizeof(struct act_q8),
+		.narrow = narrow_times(m->n_cols),
+	};
+	const uint8_t *w = (const uint8_t *)m->w + r0 * m->row_bytes;
+	size_t g, left, unpacked = 0, times, now = 0;
+	struct meet meet = {
+		.offset = code_offset(m->type), .x_stride = m->x_stride,
+		.n_groups = 1, .next.stride = m->row_bytes,
+	};
+
+	left = m->n_cols - MIN(m->n_cols, f.narrow * NARROW);
+	f.wide = (left + WIDE - 1) / WIDE;
+	times = f.wide + f.narrow;
+	/* the next rows are fetched while these are multiplied; a bit earlier, since
+	   their first groups are unpacked together with the last ones of these */
+	meet.ahead_now = TILES * tile / all / times / 8;
+	if (m->n_in < (super ? 8 * 256 : 256))
+		memset(k->acc, 0, sizeof k->acc);
+	for (size_t r = r0; r < r1; r += TILES * TILE, w += TILES * tile) {
+		meet.ahead = w + TILES * tile + tile / times;
+		for (g = 0; g < all; g++, now = !now) {
+			bool end = g + 1 == all;
+			bool last = end && r + TILES * TILE == r1;
+
+			for (; unpacked < TILES; unpacked++)
+				unpack_tile(m->type, w + g * f.group +
+				    unpacked * tile, m->row_bytes,
+				    f.row - g * f.group,
+				    &k->few[now][unpacked]);
+			for (int t = 0; t < TILES; t++)
+				meet.tile[t] = &k->few[now][t];
+			meet.group = g;
+			meet.n_blocks = m->n_in / 32 - 8 * g;
+			meet.next.w = end ? w + TILES * tile :
+			    w + (g + 1) * f.group;
+			meet.next.bytes = end ? f.row :
+			    f.row - (g + 1) * f.group;
+			unpacked = multiply_group(&f, &meet, k,
+			    last ? NULL : k->few[!now],
+			    end ? m->y + r : NULL);
 		}
 	}
 }
@@ -805,20 +789,28 @@ void
 avx512_tiles(const struct matmul *m, size_t r0, size_t r1)
 {
 	bool floats = kernel_act_kind(m->type) == ACT_F32;
+	bool many = m->n_cols >= MANY;
 	size_t at_once = floats ? COLS_FLOAT :
-	    m->n_cols < MANY || m->n_in <= 256 * GROUPS ? m->n_cols : COLS;
-	bool touch = !floats && m->n_cols >= MANY;
+	    m->n_in <= 256 * GROUPS ? m->n_cols : COLS;
 	size_t tiles, bytes;
-	_Alignas(64) struct work k;
+	/* at the same place of pages in all threads: where it met the activations in
+	   the caches, 8 columns took 4 % longer */
+	_Alignas(PAGE) struct work k;
 
+	if (!floats && !many) {
+		size_t end = r1 - (r1 - r0) % (TILES * TILE);
+
+		multiply_few(&k, m, r0, end);
+		r0 = end;
+	}
 	for (size_t r = r0; r < r1; r += tiles * TILE) {
 		const uint8_t *w = (const uint8_t *)m->w + r * m->row_bytes;
 
 		tiles = !floats && r1 - r >= TILES * TILE ? TILES : 1;
 		bytes = tiles * TILE * m->row_bytes;
 		/* what is not mapped yet cannot be fetched ahead */
-		for (size_t i = 0; touch && r1 - r >= 2 * tiles * TILE &&
-		    i < bytes; i += 4096)
+		for (size_t i = 0; !floats && many &&
+		    r1 - r >= 2 * tiles * TILE && i < bytes; i += PAGE)
 			(void)*(const volatile uint8_t *)(w + bytes + i);
 		for (size_t c = 0; c < m->n_cols; c += at_once) {
 			size_t cols = MIN(at_once, m->n_cols - c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A group of 256 weights as vectors, for avx512_row.c and avx512_tile.c. A group
- * is a super-block, or eight blocks of 32 one after the other. Layouts: the
+ * A group of 256 weights as vectors: what avx512_row.c and avx512_turn.h share. A
+ * group is a super-block, or eight blocks of 32 one after the other. Layouts: the
  * GGUF type table. Every function here gets a constant type.
  */
 #ifndef PICO_KERNEL_AVX512_UNPACK_H
@@ -103,55 +103,24 @@ look_up(uint32_t type, __m512i codes)
 	    type == TYPE_MXFP4 ? fp4 : iq4), codes);
 }
 
-/* Blocks 2z and 2z + 1 of a group. */
+/* Blocks 2z and 2z + 1 of a group, of types that have 32 bytes or a fifth bit. */
 KERNEL __m512i
 codes_small(uint32_t type, const uint8_t *p, int z)
 {
 	const uint8_t *a = p + (size_t)(2 * z) * block_bytes(type);
 	const uint8_t *b = a + block_bytes(type);
+	const size_t m = has_min(type) ? 2 : 0;
 	__m512i v;
 
-	switch (type) {
-	case TYPE_Q4_0:
-		return two_blocks(a + 2, b + 2);
-	case TYPE_Q4_1:
-		return two_blocks(a + 4, b + 4);
-	case TYPE_Q5_0:
-		v = two_blocks(a + 6, b + 6);
-		return _mm512_mask_add_epi8(v, get_u32(a + 2) |
-		    (uint64_t)get_u32(b + 2) << 32, v, _mm512_set1_epi8(16));
-	case TYPE_Q5_1:
-		v = two_blocks(a + 8, b + 8);
-		return _mm512_mask_add_epi8(v, get_u32(a + 4) |
-		    (uint64_t)get_u32(b + 4) << 32, v, _mm512_set1_epi8(16));
-	case TYPE_Q8_0:
+	if (type == TYPE_Q8_0) {
 		v = _mm512_inserti64x4(_mm512_castsi256_si512(
 		    _mm256_loadu_si256((const void *)(a + 2))),
 		    _mm256_loadu_si256((const void *)(b + 2)), 1);
 		return _mm512_xor_si512(v, _mm512_set1_epi8((char)0x80));
-	case TYPE_IQ4_NL:
-		return look_up(type, two_blocks(a + 2, b + 2));
-	default:
-		return look_up(type, two_blocks(a + 1, b + 1));
 	}
-}
-
-/* The bits of Q2_K and Q3_K: element 128h + 32k + l in byte 32h + l, from 2k */
-KERNEL __m512i
-pairs(const uint8_t *qs, int z)
-{
-	int k = z % 2 * 4;
-
-	return _mm512_and_si512(_mm512_srlv_epi64(both_halves(qs + z / 2 * 32),
-	    shift_halves(k, k + 2)), _mm512_set1_epi8(3));
-}
-
-/* The nibbles of Q4_K and Q5_K: 32 in low nibbles, then 32 in the high ones */
-KERNEL __m512i
-long_nibbles(const uint8_t *qs, int z)
-{
-	return _mm512_and_si512(_mm512_srlv_epi64(both_halves(qs + 32 * z),
-	    shift_halves(0, 4)), _mm512_set1_epi8(15));
+	v = two_blocks(a + m + 6, b + m + 6);
+	return _mm512_mask_add_epi8(v, get_u32(a + m + 2) |
+	    (uint64_t)get_u32(b + m + 2) << 32, v, _mm512_set1_epi8(16));
 }
 
 /* (a & mask) | b, bytewise */
@@ -170,15 +139,6 @@ move_bits(__m512i v, int n, int m)
 	return _mm512_rolv_epi64(v, shift_halves(n & 63, (n + m) & 63));
 }
 
-/* Element 64z + e of a group has bit e / 32 (counted over the group) of byte
-   e % 32; sets bit number `to` of its code by it. */
-KERNEL __m512i
-add_bit(__m512i codes, const uint8_t *bits, int z, int to)
-{
-	return and_or(move_bits(both_halves(bits), to - 2 * z, -1), 1 << to,
-	    codes);
-}
-
 /* Q6_K: four bits here, two there */
 KERNEL __m512i
 six_bits(const uint8_t *p, int z)
@@ -192,27 +152,12 @@ six_bits(const uint8_t *p, int z)
 	return and_or(high, 48, _mm512_and_si512(low, _mm512_set1_epi8(15)));
 }
 
-/* Elements 64z .. 64z + 63 of a group, unsigned, in order. */
+/* Elements 64z .. 64z + 63 of a group, unsigned, in order: of Q6_K, or small
+   blocks as above. */
 KERNEL __m512i
 codes(uint32_t type, const uint8_t *p, int z)
 {
-	switch (type) {
-	case TYPE_Q2_K:
-		return pairs(p + 16, z);
-	case TYPE_Q3_K:
-		return add_bit(pairs(p + 32, z), p, z, 2);
-	case TYPE_Q4_K:
-		return long_nibbles(p + 16, z);
-	case TYPE_Q5_K:
-		return add_bit(long_nibbles(p + 48, z), p + 16, z, 4);
-	case TYPE_Q6_K:
-		return six_bits(p, z);
-	case TYPE_IQ4_XS:
-		return look_up(type, two_blocks(p + 8 + 32 * z,
-		    p + 24 + 32 * z));
-	default:
-		return codes_small(type, p, z);
-	}
+	return type == TYPE_Q6_K ? six_bits(p, z) : codes_small(type, p, z);
 }
 
 /* ---- scales ---- */
@@ -306,20 +251,11 @@ words_iq4_xs(const uint8_t *p)
 	return _mm256_mask_blend_epi16(0xaaaa, low, _mm256_slli_epi32(low, 16));
 }
 
-/* Eight words, each twice. */
-KERNEL __m256i
-twice(__m128i v)
-{
-	return _mm256_inserti128_si256(_mm256_castsi128_si256(
-	    _mm_unpacklo_epi16(v, v)), _mm_unpackhi_epi16(v, v), 1);
-}
-
-/* The scales of the sixteenths of a super-block, as words; in *min the minima, if
-   the type has them. */
+/* The scales of the sixteenths of a super-block of Q2_K, Q6_K or IQ4_XS, as words;
+   in *min the minima, if the type has them. */
 KERNEL __m256i
 factors(uint32_t type, const uint8_t *p, __m256i *min)
 {
-	__m128i b;
 	__m256i v;
 
 	switch (type) {
@@ -327,19 +263,10 @@ factors(uint32_t type, const uint8_t *p, __m256i *min)
 		v = _mm256_cvtepu8_epi16(load128(p));
 		*min = _mm256_srli_epi16(v, 4);
 		return _mm256_and_si256(v, _mm256_set1_epi16(15));
-	case TYPE_Q3_K:
-		return _mm256_cvtepi8_epi16(_mm512_castsi512_si128(
-		    four_factors_q3_k(_mm512_castsi128_si512(
-		    load128(p + FACTORS_Q3_K)))));
 	case TYPE_Q6_K:
 		return _mm256_cvtepi8_epi16(load128(p + 192));
-	case TYPE_IQ4_XS:
-		return words_iq4_xs(p);
 	default:
-		b = _mm512_castsi512_si128(four_factors_q4_k(
-		    _mm512_castsi128_si512(load128(p))));
-		*min = twice(_mm_unpackhi_epi8(b, _mm_setzero_si128()));
-		return twice(_mm_unpacklo_epi8(b, _mm_setzero_si128()));
+		return words_iq4_xs(p);
 	}
 }
 
