@@ -98,6 +98,19 @@ next_random(void)
 
 static FILE *out;
 static uint64_t written;
+/* Of a huge page: what is written so stays in such pages in memory where file
+   systems can (ext4 of Linux 6.16), as what is read from a disk does. */
+static char out_buf[2 << 20];
+
+static void
+open_out(const char *name)
+{
+	out = fopen(name, "wb");
+	if (out == NULL)
+		cmd_fail("cannot write '%s'", name);
+	(void)setvbuf(out, out_buf, _IOFBF, sizeof out_buf);
+	written = 0;
+}
 
 static void
 put(const void *p, size_t n)
@@ -655,10 +668,7 @@ open_in_folder(const char *name)
 	char full[4096];
 
 	(void)snprintf(full, sizeof full, "%s/%s", path, name);
-	out = fopen(full, "wb");
-	if (out == NULL)
-		cmd_fail("cannot write '%s'", full);
-	written = 0;
+	open_out(full);
 }
 
 static void
@@ -814,9 +824,7 @@ write_file(void)
 	uint64_t offset = 0, bytes;
 	size_t i;
 
-	out = fopen(path, "wb");
-	if (out == NULL)
-		cmd_fail("cannot write '%s'", path);
+	open_out(path);
 	put("GGUF", 4);
 	put_u32(3);
 	put_u64(n_tensors);
