@@ -201,7 +201,7 @@ fill_weights(const struct pico_type *t, uint8_t *w, size_t n_blocks,
 	}
 }
 
-enum { ROWS = 37, COLS = 33, MANY = 135, Y_STRIDE = ROWS + 3 };
+enum { ROWS = 69, COLS = 33, MANY = 135, Y_STRIDE = ROWS + 3 };
 
 /* Rows 0..ROWS cut at random places, or in one piece. */
 static void
@@ -210,7 +210,7 @@ multiply(const struct kernels *set, const struct matmul *m, bool cut)
 	size_t r0 = 0, r1;
 
 	for (; r0 < ROWS; r0 = r1) {
-		r1 = cut ? r0 + 1 + mixed() % 20 : ROWS;
+		r1 = cut ? r0 + 1 + mixed() % 40 : ROWS;
 		r1 = MIN(r1, ROWS);
 		set->matmul(m, r0, r1);
 	}
@@ -221,7 +221,8 @@ static bool
 same_product(const struct pico_type *t, size_t n_in, enum weights kind,
     size_t cols)
 {
-	static const size_t n_cols[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, COLS,
+	/* each second one with rows that are cut */
+	static const size_t n_cols[] = { 1, 2, 3, 4, 5, 7, 8, 10, 13, 16, COLS,
 	    MANY };
 	enum act_kind ak = kernel_act_kind(t->id);
 	size_t row = n_in / t->block * t->bytes;
