@@ -368,15 +368,20 @@ block_iq3_xxs(const uint8_t *b, float *y)
 {
 	static const int8_t book[8] = { 4, 12, 20, 28, 36, 44, 52, 62 };
 	float d = f16_at(b), scale;
-	int e, v;
+	unsigned signs, entry;
+	int g, j, v;
 
-	for (e = 0; e < 256; e++) {
-		uint32_t w = get_u32(b + 66 + e / 32 * 4);
-		unsigned signs = eight_signs(w >> e % 32 / 8 * 7 & 127);
+	for (g = 0; g < 64; g++) {	/* of four */
+		uint32_t w = get_u32(b + 66 + g / 8 * 4);
 
+		signs = eight_signs(w >> g % 8 / 2 * 7 & 127) >> g % 2 * 4;
+		entry = grid_iq3xxs[b[2 + g]];
 		scale = d * (0.5f + (float)(w >> 28)) * 0.5f;
-		v = book[grid_iq3xxs[b[2 + e / 4]] >> e % 4 * 3 & 7];
-		y[e] = scale * (float)(signs >> e % 8 & 1 ? -v : v);
+		for (j = 0; j < 4; j++) {
+			v = book[entry >> 3 * j & 7];
+			y[4 * g + j] = scale *
+			    (float)(v * (1 - 2 * (int)(signs >> j & 1)));
+		}
 	}
 }
 
@@ -384,15 +389,18 @@ static void
 block_iq3_s(const uint8_t *b, float *y)
 {
 	float d = f16_at(b);
-	int e, f, k, v, scale;
+	unsigned signs, entry;
+	int g, j, v, scale;
 
-	for (e = 0; e < 256; e++) {
-		f = e / 4;
-		k = b[2 + f] | (b[66 + e / 32] >> f % 8 & 1) << 8;
-		v = 2 * (grid_iq3s[k] >> e % 4 * 3 & 7) + 1;
-		scale = 2 * (b[106 + e / 64] >> e % 64 / 32 * 4 & 15) + 1;
-		y[e] = d * (float)(b[74 + e / 8] >> e % 8 & 1 ? -scale * v :
-		    scale * v);
+	for (g = 0; g < 64; g++) {	/* of four */
+		signs = b[74 + g / 2] >> g % 2 * 4;
+		entry = grid_iq3s[b[2 + g] | (b[66 + g / 8] >> g % 8 & 1) << 8];
+		scale = 2 * (b[106 + g / 16] >> g % 16 / 8 * 4 & 15) + 1;
+		for (j = 0; j < 4; j++) {
+			v = scale * (2 * (int)(entry >> 3 * j & 7) + 1);
+			y[4 * g + j] = d *
+			    (float)(v * (1 - 2 * (int)(signs >> j & 1)));
+		}
 	}
 }
 
