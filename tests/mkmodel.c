@@ -99,7 +99,7 @@ next_random(void)
 static FILE *out;
 static uint64_t written;
 /* Of a huge page: what is written so stays in such pages in memory where file
-   systems can (ext4 of Linux 6.16), as what is read from a disk does. */
+   systems can (ext4 of Linux 6.18), as what is read from a disk does. */
 static char out_buf[2 << 20];
 
 static void

@@ -43,6 +43,7 @@ void avx512_rows(const struct matmul *m, size_t r0, size_t r1);
 /* Rows of a whole number of tiles. */
 void avx512_tiles(const struct matmul *m, size_t r0, size_t r1);
 #define TILE 16	/* rows */
+#define PAGE 4096	/* bytes of memory */
 
 /* n <= 512 weights from element `at` of a row on, as float32; whole blocks */
 void avx512_widen(uint32_t type, const uint8_t *w, size_t at, size_t n,

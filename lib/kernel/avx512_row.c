@@ -17,8 +17,7 @@
 #define AHEAD 8192
 /* Of each page a line is asked for earlier, so that where the page is in memory
    has been found out when its lines are fetched: that was a twentieth of the
-   time. (Huge pages would do the same, but files seldom have them.) */
-#define PAGE 4096
+   time where files are not in huge pages, as those copied in small pieces. */
 #define AHEAD_PAGE (9 * PAGE)
 /* Columns that meet a row of weights while it is in the nearest cache. */
 #define COLS 4
@@ -666,24 +665,18 @@ rows_quantized(const struct matmul *m, size_t r0, size_t r1)
 		float *y = m->y + c0 * m->y_stride;
 
 		switch (m->type) {
-#define ROWS(kind, type) \
+#define SMALL(type) \
 		case type: \
-			rows_##kind(type, m, r0, r1, x, cols, y); \
-			break
-		ROWS(small, TYPE_Q4_0);
-		ROWS(small, TYPE_Q4_1);
-		ROWS(small, TYPE_Q5_0);
-		ROWS(small, TYPE_Q5_1);
-		ROWS(small, TYPE_Q8_0);
-		ROWS(small, TYPE_IQ4_NL);
-		ROWS(small, TYPE_MXFP4);
-		ROWS(super, TYPE_Q2_K);
-		ROWS(super, TYPE_Q3_K);
-		ROWS(super, TYPE_Q4_K);
-		ROWS(super, TYPE_Q5_K);
-		ROWS(super, TYPE_Q6_K);
-		ROWS(super, TYPE_IQ4_XS);
-#undef ROWS
+			rows_small(type, m, r0, r1, x, cols, y); \
+			break;
+#define SUPER(type) \
+		case type: \
+			rows_super(type, m, r0, r1, x, cols, y); \
+			break;
+		SMALL_TYPES(SMALL)
+		SUPER_TYPES(SUPER)
+#undef SMALL
+#undef SUPER
 		}
 	}
 }

@@ -28,7 +28,6 @@
 /* With fewer columns time goes where weights come from, and groups are unpacked
    one at a time, for the first cache. */
 #define MANY 64
-#define PAGE 4096
 #define PAGES 16	/* that are asked for at a time */
 /* Elements of float rows widened at a time; every type's block divides it. */
 #define PIECE 512
@@ -424,10 +423,6 @@ meet_of(uint32_t type, int tiles)
 }
 
 /* For TILES tiles and NARROW columns, unpacking a tile meanwhile: of each type. */
-#define QUANTIZED_TYPES(X) \
-	X(TYPE_Q4_0) X(TYPE_Q4_1) X(TYPE_Q5_0) X(TYPE_Q5_1) X(TYPE_Q8_0) \
-	X(TYPE_IQ4_NL) X(TYPE_MXFP4) X(TYPE_Q2_K) X(TYPE_Q3_K) X(TYPE_Q4_K) \
-	X(TYPE_Q5_K) X(TYPE_Q6_K) X(TYPE_IQ4_XS)
 #define UNPACKING(type) \
 static __attribute__((noinline)) void \
 unpacking_##type(struct meet *m, struct sums *acc) \
@@ -441,14 +436,16 @@ unpacking_##type(struct meet *m, struct sums *acc) \
 	unpack_factors(type, m->next.w, m->next.stride, m->next.bytes, \
 	    m->next.tile); \
 }
-QUANTIZED_TYPES(UNPACKING)
+SMALL_TYPES(UNPACKING)
+SUPER_TYPES(UNPACKING)
 
 static meet_fn *
 unpacking(uint32_t type)
 {
 	switch (type) {
 #define CASE(type) case type: return unpacking_##type;
-	QUANTIZED_TYPES(CASE)
+	SMALL_TYPES(CASE)
+	SUPER_TYPES(CASE)
 #undef CASE
 	}
 	return NULL;
@@ -583,22 +580,21 @@ fetch_pages(const uint8_t *p, size_t step)
 /* What is the same for all groups of some rows. */
 struct few {
 	const struct matmul *m;
-	size_t group, row;	/* bytes */
-	size_t block;		/* of activations, of a group */
+	size_t x_group;		/* bytes of activations */
 	size_t wide, narrow;	/* times that so many columns are taken */
 };
 
 /*
- * The group of TILES tiles that is unpacked in `now`, with all columns. Meanwhile
- * tiles of the next group, at meet->next.w, are unpacked to `next`, if it is not
- * NULL; gives the number of those that are. With y, the sums are complete.
+ * The group in meet->tile with all columns. Meanwhile tiles of the next group, at
+ * meet->next.w, are unpacked to `next`, if it is not NULL; gives the number of
+ * those that are. With y, the sums are complete.
  */
 static size_t
 multiply_group(const struct few *f, struct meet *meet, struct work *k,
     struct tile *next, float *y)
 {
 	const struct matmul *m = f->m;
-	const uint8_t *x = (const uint8_t *)m->x + meet->group * f->block;
+	const uint8_t *x = (const uint8_t *)m->x + meet->group * f->x_group;
 	meet_fn *const *fn = meet_of(m->type, TILES);
 	size_t c = 0, unpacked = 0;
 
@@ -636,13 +632,13 @@ multiply_few(struct work *k, const struct matmul *m, size_t r0, size_t r1)
 {
 	const struct pico_type *type = pico_type(m->type);
 	const bool super = kernel_act_kind(m->type) == ACT_Q8K;
+	const size_t group = type->bytes * (256 / type->block);
+	const size_t row = m->n_in / type->block * type->bytes;
 	const size_t all = (m->n_in + 255) / 256;
 	const size_t tile = TILE * m->row_bytes;
 	struct few f = {
 		.m = m,
-		.group = type->bytes * (256 / type->block),
-		.row = m->n_in / type->block * type->bytes,
-		.block = super ? sizeof(struct act_q8k) :
+		.x_group = super ? sizeof(struct act_q8k) :
 		    8 * sizeof(struct act_q8),
 		.narrow = narrow_times(m->n_cols),
 	};
@@ -668,18 +664,18 @@ multiply_few(struct work *k, const struct matmul *m, size_t r0, size_t r1)
 			bool last = end && r + TILES * TILE == r1;
 
 			for (; unpacked < TILES; unpacked++)
-				unpack_tile(m->type, w + g * f.group +
+				unpack_tile(m->type, w + g * group +
 				    unpacked * tile, m->row_bytes,
-				    f.row - g * f.group,
+				    row - g * group,
 				    &k->few[now][unpacked]);
 			for (int t = 0; t < TILES; t++)
 				meet.tile[t] = &k->few[now][t];
 			meet.group = g;
 			meet.n_blocks = m->n_in / 32 - 8 * g;
 			meet.next.w = end ? w + TILES * tile :
-			    w + (g + 1) * f.group;
-			meet.next.bytes = end ? f.row :
-			    f.row - (g + 1) * f.group;
+			    w + (g + 1) * group;
+			meet.next.bytes = end ? row :
+			    row - (g + 1) * group;
 			unpacked = multiply_group(&f, &meet, k,
 			    last ? NULL : k->few[!now],
 			    end ? m->y + r : NULL);

@@ -277,10 +277,9 @@ unpack_scales(uint32_t type, const uint8_t *w, size_t stride, struct tile *t)
 	for (size_t i = 0; i < 4; i++)
 		switch (type) {
 		case TYPE_Q2_K:
-			split(words(_mm512_and_si512(s[i], _mm512_set1_epi8(15)),
-			    0), t->scale + 4 * i);
-			split(words(_mm512_and_si512(s[i], _mm512_set1_epi8(15)),
-			    2), t->scale + 4 * i + 2);
+			v[0] = _mm512_and_si512(s[i], _mm512_set1_epi8(15));
+			split(words(v[0], 0), t->scale + 4 * i);
+			split(words(v[0], 2), t->scale + 4 * i + 2);
 			v[0] = _mm512_and_si512(_mm512_srli_epi32(s[i], 4),
 			    _mm512_set1_epi8(15));
 			t->min[2 * i] = words(v[0], 0);
@@ -387,20 +386,9 @@ unpack_tile(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 	case type: \
 		unpack_codes(type, w, stride, bytes, 0, t); \
 		unpack_rest(type, w, stride, bytes, t); \
-		break
-	UNPACK(TYPE_Q4_0);
-	UNPACK(TYPE_Q4_1);
-	UNPACK(TYPE_Q5_0);
-	UNPACK(TYPE_Q5_1);
-	UNPACK(TYPE_Q8_0);
-	UNPACK(TYPE_IQ4_NL);
-	UNPACK(TYPE_MXFP4);
-	UNPACK(TYPE_Q2_K);
-	UNPACK(TYPE_Q3_K);
-	UNPACK(TYPE_Q4_K);
-	UNPACK(TYPE_Q5_K);
-	UNPACK(TYPE_Q6_K);
-	UNPACK(TYPE_IQ4_XS);
+		break;
+	SMALL_TYPES(UNPACK)
+	SUPER_TYPES(UNPACK)
 #undef UNPACK
 	}
 }

@@ -9,6 +9,14 @@
 
 #include "avx512.h"
 
+/* What there are kernels for. */
+#define SMALL_TYPES(X) \
+	X(TYPE_Q4_0) X(TYPE_Q4_1) X(TYPE_Q5_0) X(TYPE_Q5_1) X(TYPE_Q8_0) \
+	X(TYPE_IQ4_NL) X(TYPE_MXFP4)
+#define SUPER_TYPES(X) \
+	X(TYPE_Q2_K) X(TYPE_Q3_K) X(TYPE_Q4_K) X(TYPE_Q5_K) X(TYPE_Q6_K) \
+	X(TYPE_IQ4_XS)
+
 AVX512_BEGIN
 
 /* Bytes of a block. */
