@@ -5,19 +5,22 @@
 #include "sample.h"
 
 int
-cands_load(struct pico_sampler *s, const float *logits, struct pico_err *err)
+cands_load(struct pico_sampler *s, const float *logits, size_t k,
+    struct pico_err *err)
 {
-	uint32_t i;
+	bool few = k < s->n_vocab;
+	uint32_t i = 0;
 
-	for (i = 0; i < s->n_vocab; i++) {
-		if (isnan(logits[i]))
-			return fail(err, "position %zu: logit of token "
-			    "%" PRIu32 " is NaN", s->seq->n, i);
+	if (few)
+		i = select_best(logits, s->n_vocab, k, s->cand);
+	for (; i < s->n_vocab && !isnan(logits[i]); i++)
 		s->cand[i] = (struct pico_cand){ (int32_t)i, logits[i], 0 };
-	}
-	s->n = s->n_vocab;
-	s->sorted = 0;
-	s->by_id = true;
+	if (i < s->n_vocab)
+		return fail(err, "position %zu: logit of token %" PRIu32
+		    " is NaN", s->seq->n, i);
+	s->n = few ? k : s->n_vocab;
+	s->sorted = few ? k : 0;
+	s->by_id = !few;
 	return 0;
 }
 

@@ -134,8 +134,6 @@ sampler_dry(struct pico_sampler *s, const struct pico_step *step,
 	const int32_t *h = s->seq->ids;
 	struct pico_cand *c;
 
-	if (!(step->a > 0) || step->b < 1)
-		return 0;
 	if (step->n >= 0 && (uint64_t)step->n < n) {
 		h += n - (size_t)step->n;
 		n = (size_t)step->n;

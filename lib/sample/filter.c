@@ -12,8 +12,6 @@ sampler_top_n_sigma(struct pico_sampler *s, const struct pico_step *step)
 	double sum = 0, max, mean, least;
 	size_t i, n = 0;
 
-	if (!(step->a >= 0))
-		return;
 	max = s->cand[cands_best(s)].logit;
 	for (i = 0; i < s->n; i++)
 		if (isfinite(s->cand[i].logit)) {
@@ -32,15 +30,23 @@ sampler_top_n_sigma(struct pico_sampler *s, const struct pico_step *step)
 	s->sorted = 0;
 }
 
-void
-sampler_top_k(struct pico_sampler *s, const struct pico_step *step)
+size_t
+top_k_of(const struct pico_step *step, size_t n)
 {
 	uint64_t k = MAX((uint64_t)step->n, step->min_keep);
 
-	if (step->n <= 0 || k >= s->n)
+	return step->n <= 0 ? n : (size_t)MIN(k, n);
+}
+
+void
+sampler_top_k(struct pico_sampler *s, const struct pico_step *step)
+{
+	size_t k = top_k_of(step, s->n);
+
+	if (k == s->n)
 		return;
-	cands_sort(s, (size_t)k);
-	cands_cut(s, (size_t)k);
+	cands_sort(s, k);
+	cands_cut(s, k);
 }
 
 /*

@@ -43,29 +43,17 @@ pico_logprob(const float *logits, uint32_t n, int32_t id)
 size_t
 pico_top(const float *logits, uint32_t n, struct pico_cand *out, size_t k)
 {
-	uint32_t best, i;
 	double max, lp;
+	size_t i;
 
 	k = MIN(k, n);
-	if (!highest(logits, n, &best) || k == 0)
+	if (k == 0 || select_best(logits, n, k, out) < n ||
+	    out[0].logit == -INFINITY)
 		return 0;
-	for (i = 0; i < n; i++) {
-		struct pico_cand c = { (int32_t)i, logits[i], 0 };
-
-		if (i < k)
-			out[i] = c;
-		if (i + 1 == k)
-			heap_make(out, k, INFINITY);
-		if (i >= k && before(&c, &out[0], INFINITY)) {
-			out[0] = c;
-			heap_sink(out, k, INFINITY);
-		}
-	}
-	heap_sort(out, k, INFINITY);
-	max = logits[best];
+	max = out[0].logit;
 	lp = highest_logprob(logits, n, max);
 	for (i = 0; i < k; i++)
-		out[i].p = max == INFINITY ? out[i].id == (int32_t)best :
+		out[i].p = max == INFINITY ? i == 0 :
 		    m_exp((out[i].logit - max) + lp);
 	return k;
 }

@@ -33,8 +33,6 @@ sampler_penalties(struct pico_sampler *s, const struct pico_step *step)
 	const int32_t *prev = s->seq->ids;
 	size_t n_prev = s->seq->n, i, from = 0;
 
-	if (step->n == 0 || (step->a == 1 && step->b == 0 && step->c == 0))
-		return;
 	if (step->n > 0 && (uint64_t)step->n < n_prev)
 		from = n_prev - (size_t)step->n;
 	for (i = from; i < n_prev; i++)

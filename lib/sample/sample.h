@@ -38,6 +38,17 @@ void heap_sink(struct pico_cand *heap, size_t m, double centre);
 /* Turns the heap into a list in order. */
 void heap_sort(struct pico_cand *heap, size_t m, double centre);
 
+/* A heap is as good as any way if m of n candidates are wanted. */
+static inline bool
+select_few(size_t n, size_t m)
+{
+	return m > 0 && m < n / 64;
+}
+
+/* Puts the highest k >= 1 of n logits into `out`, in order. Returns n, or which
+   logit is the first NaN. */
+uint32_t select_best(const float *logits, uint32_t n, size_t k,
+    struct pico_cand *out);
 /* Brings the first m of n candidates to the front, in order; m <= n. */
 void select_first(struct pico_cand *cand, size_t n, size_t m, double centre);
 
@@ -74,8 +85,8 @@ struct pico_sampler {
 	const struct pico_seq *seq;
 };
 
-/* All tokens; fails on NaN. */
-int cands_load(struct pico_sampler *s, const float *logits,
+/* The best k tokens, or all; fails on NaN. */
+int cands_load(struct pico_sampler *s, const float *logits, size_t k,
     struct pico_err *err);
 /* Puts the best m candidates in order at the front. */
 void cands_sort(struct pico_sampler *s, size_t m);
@@ -103,6 +114,8 @@ void sampler_penalties(struct pico_sampler *s, const struct pico_step *step);
 int sampler_dry(struct pico_sampler *s, const struct pico_step *step,
     struct pico_err *err);
 void sampler_top_n_sigma(struct pico_sampler *s, const struct pico_step *step);
+/* How many of n it leaves. */
+size_t top_k_of(const struct pico_step *step, size_t n);
 void sampler_top_k(struct pico_sampler *s, const struct pico_step *step);
 int sampler_typical(struct pico_sampler *s, const struct pico_step *step,
     struct pico_err *err);

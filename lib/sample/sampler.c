@@ -43,6 +43,26 @@ pico_sampler_free(struct pico_sampler *s)
 	free(s);
 }
 
+/* Steps that would change nothing, of those that come before top-k in the usual
+   order. */
+static bool
+rests(const struct pico_chain *chain, const struct pico_step *step)
+{
+	switch (step->kind) {
+	case PICO_S_LOGIT_BIAS:
+		return chain->n_bias == 0;
+	case PICO_S_PENALTIES:
+		return step->n == 0 ||
+		    (step->a == 1 && step->b == 0 && step->c == 0);
+	case PICO_S_DRY:
+		return !(step->a > 0) || step->b < 1;
+	case PICO_S_TOP_N_SIGMA:
+		return !(step->a >= 0);
+	default:
+		return false;
+	}
+}
+
 static int
 run_step(struct pico_sampler *s, const struct pico_step *step,
     struct pico_err *err)
@@ -85,7 +105,7 @@ static int
 run(struct pico_sampler *s, const struct pico_chain *chain,
     const float *logits, const struct pico_seq *seq, struct pico_err *err)
 {
-	size_t i;
+	size_t i, first = 0, k = s->n_vocab;
 
 	for (i = 0; i < chain->n_bias; i++)
 		if (chain->bias[i].id < 0 ||
@@ -95,10 +115,19 @@ run(struct pico_sampler *s, const struct pico_chain *chain,
 			    s->n_vocab);
 	s->chain = chain;
 	s->seq = seq;
-	if (cands_load(s, logits, err) < 0)
+	while (first < chain->n_steps && rests(chain, &chain->steps[first]))
+		first++;
+	/* the list of all tokens is long: it is not made for a few of them */
+	if (first < chain->n_steps &&
+	    chain->steps[first].kind == PICO_S_TOP_K)
+		k = top_k_of(&chain->steps[first], s->n_vocab);
+	if (!select_few(s->n_vocab, k))
+		k = s->n_vocab;
+	if (cands_load(s, logits, k, err) < 0)
 		return -1;
-	for (i = 0; i < chain->n_steps; i++)
-		if (run_step(s, &chain->steps[i], err) < 0)
+	for (i = first; i < chain->n_steps; i++)
+		if (!rests(chain, &chain->steps[i]) &&
+		    run_step(s, &chain->steps[i], err) < 0)
 			return -1;
 	return cands_softmax(s, err);
 }

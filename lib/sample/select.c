@@ -165,8 +165,50 @@ select_first(struct pico_cand *cand, size_t n, size_t m, double centre)
 {
 	struct goal g = { .least = m, .p = -INFINITY };
 
-	if (m > 0 && m < n / 64)
+	if (select_few(n, m))
 		by_heap(cand, n, m, centre);
 	else if (m > 0)
 		(void)select_until(cand, n, centre, &g);
+}
+
+#define BLOCK 16	/* logits that are looked at together */
+
+/* Whether something is above `least`, or NaN. */
+static bool
+any_above(const float *x, float least)
+{
+	int i, any = 0;
+
+	for (i = 0; i < BLOCK; i++)
+		any |= !(x[i] <= least);
+	return any;
+}
+
+uint32_t
+select_best(const float *logits, uint32_t n, size_t k, struct pico_cand *out)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		struct pico_cand c = { (int32_t)i, logits[i], 0 };
+
+		/* mostly there is nothing in a block */
+		if (i >= k && n - i >= BLOCK &&
+		    !any_above(logits + i, (float)out[0].logit)) {
+			i += BLOCK - 1;
+			continue;
+		}
+		if (isnan(logits[i]))
+			return i;
+		if (i < k)
+			out[i] = c;
+		if (i + 1 == k)
+			heap_make(out, k, INFINITY);
+		if (i >= k && before(&c, &out[0], INFINITY)) {
+			out[0] = c;
+			heap_sink(out, k, INFINITY);
+		}
+	}
+	heap_sort(out, MIN(k, n), INFINITY);
+	return n;
 }

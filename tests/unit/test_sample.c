@@ -672,6 +672,64 @@ shapes(void)
 	check(ordered && same, "rows of any shape are put in order");
 }
 
+/* A chain that begins with top-k does not make the list of all tokens; with a
+   bias, even of 0, it does. */
+static void
+few(void)
+{
+	enum { N = 5003 };
+	static float logits[N];
+	static struct pico_cand all[100];
+	struct pico_sampler *s = pico_sampler_new(N, NULL);
+	struct pico_step steps[] = { { .kind = PICO_S_LOGIT_BIAS },
+	    { .kind = PICO_S_PENALTIES, .n = 0 },
+	    { .kind = PICO_S_TOP_N_SIGMA, .a = -1 },
+	    { .kind = PICO_S_TOP_K }, { .kind = PICO_S_TEMP, .a = 0.7 } };
+	struct pico_chain chain = { .steps = steps, .n_steps = 5,
+	    .bias = &(struct pico_bias){ 3, 0 } };
+	const struct pico_seq start = {0};
+	const struct pico_cand *c;
+	struct pico_err err[2];
+	bool same = true, told = true;
+	int64_t n, i;
+	uint64_t t;
+
+	for (t = 0; t < 300; t++) {
+		uint32_t k = (uint32_t)t % 100 + 1, at = (uint32_t)(t * 211) % N;
+
+		fill(logits, N, t, t % 3);
+		if (t % 5 == 0)
+			logits[N - 1 - at] = t % 2 == 0 ? 1000 : INFINITY;
+		for (i = 0; t % 7 == 0 && i < N - 1 - (int64_t)at % 90; i++)
+			logits[i] = -INFINITY;
+		steps[3].n = t % 2 == 0 ? k : 1;
+		steps[3].min_keep = t % 2 == 0 ? 0 : k;
+		chain.n_bias = 1;
+		n = pico_sampler_run(s, &chain, logits, &start, &c, &err[0]);
+		same = same && n == k;
+		memcpy(all, c, k * sizeof *c);
+		chain.n_bias = 0;
+		n = pico_sampler_run(s, &chain, logits, &start, &c, &err[0]);
+		same = same && n == k;
+		for (i = 0; same && i < n; i++)
+			same = c[i].id == all[i].id && c[i].p == all[i].p &&
+			    c[i].logit == all[i].logit;
+		logits[at] = NAN;
+		logits[N - 1] = NAN;
+		for (i = 0; i < 2; i++) {
+			chain.n_bias = (size_t)i;
+			err[i] = (struct pico_err){0};
+			told = told && pico_sampler_run(s, &chain, logits,
+			    &start, &c, &err[i]) < 0;
+		}
+		told = told && strcmp(err[0].msg, err[1].msg) == 0 &&
+		    strstr(err[0].msg, "is NaN") != NULL;
+	}
+	pico_sampler_free(s);
+	check(same, "top-k takes the same whether all are listed or not");
+	check(told, "and tells of the same NaN");
+}
+
 static void
 rows(void)
 {
@@ -727,7 +785,7 @@ main(void)
 	char path[4096];
 	size_t i;
 
-	printf("1..%d\n", 3 + 15 + 6 + 4 + 8 + 4 + 6);
+	printf("1..%d\n", 3 + 15 + 6 + 4 + 8 + 4 + 2 + 6);
 	root = root != NULL ? root : ".";
 	(void)snprintf(path, sizeof path, "%s/tests/data/sampling/"
 	    "essential.json", root);
@@ -753,6 +811,7 @@ main(void)
 	odd();
 	properties();
 	shapes();
+	few();
 	rows();
 	return n_failed > 0;
 }
