@@ -577,6 +577,27 @@ fetch_pages(const uint8_t *p, size_t step)
 		_mm_prefetch((const void *)(p + i * PAGE), _MM_HINT_T1);
 }
 
+/*
+ * Where the rows end that this thread had last: those behind them are fetched
+ * already. Of others a thread that begins asks for all that it needs at once.
+ */
+static _Thread_local const uint8_t *fetched;
+
+static void
+fetch_first(const struct matmul *m, const uint8_t *w, size_t bytes)
+{
+	const size_t x = kernel_act_bytes(kernel_act_kind(m->type), m->n_in);
+
+	if (w == fetched)
+		return;
+	for (size_t i = 0; i < bytes; i += 64)
+		_mm_prefetch((const void *)(w + i), _MM_HINT_T1);
+	for (size_t c = 0; c < m->n_cols; c++)
+		for (size_t i = 0; i < x; i += 64)
+			_mm_prefetch((const void *)((const uint8_t *)m->x +
+			    c * m->x_stride + i), _MM_HINT_T0);
+}
+
 /* What is the same for all groups of some rows. */
 struct few {
 	const struct matmul *m;
@@ -655,6 +676,9 @@ multiply_few(struct work *k, const struct matmul *m, size_t r0, size_t r1)
 	/* the next rows are fetched while these are multiplied; a bit earlier, since
 	   their first groups are unpacked together with the last ones of these */
 	meet.ahead_now = TILES * tile / all / times / 8;
+	if (r0 < r1)
+		fetch_first(m, w, TILES * tile + tile / times);
+	fetched = (const uint8_t *)m->w + r1 * m->row_bytes;
 	if (m->n_in < (super ? 8 * 256 : 256))
 		memset(k->acc, 0, sizeof k->acc);
 	for (size_t r = r0; r < r1; r += TILES * TILE, w += TILES * tile) {
