@@ -14,11 +14,11 @@
 
 /* Functions between these two lines may use the instructions. */
 #ifdef __clang__
-#define AVX512_BEGIN _Pragma("clang attribute push(__attribute__((target(\"avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma,bmi2\"))), apply_to = function)")
+#define AVX512_BEGIN _Pragma("clang attribute push(__attribute__((target(\"avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma,bmi2,prfchw\"))), apply_to = function)")
 #define AVX512_END _Pragma("clang attribute pop")
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define AVX512_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma,bmi2\")")
+#define AVX512_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma,bmi2,prfchw\")")
 #define AVX512_END _Pragma("GCC pop_options")
 /* The loop below has a small constant number of turns: no loop, please, so
    that an array of vectors becomes registers. */

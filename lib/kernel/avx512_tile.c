@@ -629,8 +629,8 @@ multiply_group(const struct few *f, struct meet *meet, struct work *k,
 		fetch_pages(meet->ahead, 8 * meet->ahead_now);
 		for (j = 0; y != NULL && j < n; j++)
 			for (int t = 0; t < TILES; t++)
-				_mm_prefetch((const void *)(y + (c + j) *
-				    m->y_stride + t * TILE), _MM_HINT_T0);
+				__builtin_prefetch((const void *)(y + (c + j) *
+				    m->y_stride + t * TILE), 1);
 		if (!wide && next != NULL && unpacked < TILES) {
 			meet->next.tile = &next[unpacked++];
 			unpacking(m->type)(meet, acc);
