@@ -60,6 +60,30 @@ turn(const uint8_t *src, size_t stride, __m512i *dst)
 	by_fours(r, dst);
 }
 
+/* 32 bytes from each of two places */
+KERNEL __m512i
+two_places(const uint8_t *a, const uint8_t *b)
+{
+	return two_halves(_mm256_loadu_si256((const void *)a),
+	    _mm256_loadu_si256((const void *)b));
+}
+
+/* 32 bytes of each of 16 rows, likewise. */
+KERNEL void
+turn_32(const uint8_t *src, size_t stride, __m512i *lower, __m512i *upper)
+{
+	UNROLL
+	for (size_t j = 0; j < 4; j++, src += stride) {
+		__m512i a = two_places(src, src + 4 * stride);
+		__m512i b = two_places(src + 8 * stride, src + 12 * stride);
+
+		lower[j] = _mm512_shuffle_i32x4(a, b, 0x88);
+		upper[j] = _mm512_shuffle_i32x4(a, b, 0xdd);
+	}
+	by_fours(lower, lower);
+	by_fours(upper, upper);
+}
+
 /* ---- codes ---- */
 
 /*
@@ -179,7 +203,62 @@ make_codes(uint32_t type, const struct piece *p, size_t j, size_t half,
 	}
 }
 
-/* One of eight steps of unpacking piece j. */
+KERNEL void
+put_codes(uint32_t type, const struct piece *p, size_t j, size_t half,
+    struct tile *t)
+{
+	__m512i *to = t->w + vector_of(type, j, half);
+
+	UNROLL
+	for (size_t k = 0; k < 4; k++)
+		to[k] = make_codes(type, p, j, half, k);
+}
+
+/* Of small blocks, of which `bytes` are there of each row. */
+KERNEL void
+unpack_small(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
+    struct tile *t)
+{
+	for (size_t j = 0; j < MIN(8, bytes / block_bytes(type)); j++) {
+		struct piece p;
+
+		if (type == TYPE_Q8_0)
+			turn_32(w + bytes_at(type, j), stride, p.r, p.more);
+		else
+			turn(w + bytes_at(type, j), stride, p.r);
+		if (type != TYPE_Q8_0 && has_more(type))
+			turn(w + more_at(type, j), stride, p.more);
+		put_codes(type, &p, j, 0, t);
+		put_codes(type, &p, j, 1, t);
+	}
+}
+
+/* Of a super-block. 32 bytes of a row are in two pieces; if codes are pairs of bits,
+   in four. */
+KERNEL void
+unpack_super(uint32_t type, const uint8_t *w, size_t stride, struct tile *t)
+{
+	const size_t uses = type == TYPE_Q2_K || type == TYPE_Q3_K ? 2 : 1;
+
+	for (size_t half = 0; half < 8; half += 4) {
+		struct piece p[2];
+
+		if (has_more(type))
+			turn_32(w + more_at(type, half), stride, p[0].more,
+			    p[1].more);
+		UNROLL
+		for (size_t j = half; j < half + 4; j += 2 * uses) {
+			turn_32(w + bytes_at(type, j), stride, p[0].r, p[1].r);
+			UNROLL
+			for (size_t i = 0; i < 2 * uses; i++) {
+				put_codes(type, &p[i / uses], j + i, 0, t);
+				put_codes(type, &p[i / uses], j + i, 1, t);
+			}
+		}
+	}
+}
+
+/* One of eight steps of unpacking piece j of a super-block. */
 KERNEL void
 unpack_step(uint32_t type, size_t step, const uint8_t *w, size_t stride,
     size_t j, struct piece *p, struct tile *t)
@@ -198,11 +277,7 @@ unpack_step(uint32_t type, size_t step, const uint8_t *w, size_t stride,
 		if (has_more(type))
 			by_fours(p->more, p->more);
 	} else {
-		__m512i *to = t->w + vector_of(type, j, step - 6);
-
-		UNROLL
-		for (size_t k = 0; k < 4; k++)
-			to[k] = make_codes(type, p, j, step - 6, k);
+		put_codes(type, p, j, step - 6, t);
 	}
 }
 
@@ -239,6 +314,18 @@ minus_halves_of(__m512i v)
 	return _mm512_xor_ps(_mm512_set1_ps(-0.0f), halves_of(v));
 }
 
+/* A half of each row. */
+KERNEL __m512
+halves_at(const uint8_t *w, size_t stride)
+{
+	_Alignas(32) uint16_t h[TILE];
+
+	UNROLL
+	for (size_t r = 0; r < TILE; r++)
+		h[r] = get_u16(w + r * stride);
+	return halves(h);
+}
+
 /* All but the codes of super-blocks. */
 KERNEL void
 unpack_scales(uint32_t type, const uint8_t *w, size_t stride, struct tile *t)
@@ -252,19 +339,20 @@ unpack_scales(uint32_t type, const uint8_t *w, size_t stride, struct tile *t)
 		s[j] = type == TYPE_Q3_K ? four_factors_q3_k(v[j]) :
 		    type == TYPE_Q4_K || type == TYPE_Q5_K ?
 		    four_factors_q4_k(v[j]) : v[j];
-		/* what comes last in a block is taken with what is before it */
-		if (type == TYPE_Q2_K || type == TYPE_Q6_K)
-			v[j] = load_rows(w + block_bytes(type) - 16, stride, j);
 	}
 	by_fours(v, ends);
 	by_fours(s, s);
 	switch (type) {
 	case TYPE_Q2_K:
-		t->d[0] = halves_of(ends[3]);
-		t->m[0] = minus_halves_of(_mm512_srli_epi32(ends[3], 16));
+		t->d[0] = halves_at(w + 80, stride);
+		t->m[0] = _mm512_xor_ps(_mm512_set1_ps(-0.0f),
+		    halves_at(w + 82, stride));
 		break;
-	case TYPE_Q3_K: case TYPE_Q6_K:
+	case TYPE_Q3_K:
 		t->d[0] = halves_of(_mm512_srli_epi32(ends[3], 16));
+		break;
+	case TYPE_Q6_K:
+		t->d[0] = halves_at(w + 208, stride);
 		break;
 	case TYPE_Q4_K: case TYPE_Q5_K:
 		t->d[0] = halves_of(ends[0]);
@@ -342,54 +430,26 @@ unpack_factors(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 	}
 }
 
-/* ---- both ---- */
-
-/* All but the codes of a group of each of TILE rows; `bytes` are there of each. */
-KERNEL void
-unpack_rest(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
-    struct tile *t)
-{
-	if (kernel_act_kind(type) == ACT_Q8K)
-		unpack_scales(type, w, stride, t);
-	else
-		unpack_factors(type, w, stride, bytes, t);
-}
-
-/* Pieces of a group. */
-KERNEL size_t
-pieces(uint32_t type, size_t bytes)
-{
-	return kernel_act_kind(type) == ACT_Q8K ? 8 :
-	    MIN(8, bytes / block_bytes(type));
-}
-
-/* The codes from piece `from` on. */
-KERNEL void
-unpack_codes(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
-    size_t from, struct tile *t)
-{
-	for (size_t j = from; j < pieces(type, bytes); j++) {
-		struct piece p;
-
-		UNROLL
-		for (size_t step = 0; step < 8; step++)
-			unpack_step(type, step, w, stride, j, &p, t);
-	}
-}
-
+/* A group of each of TILE rows; `bytes` are there of each. */
 static void
 unpack_tile(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
     struct tile *t)
 {
 	switch (type) {
-#define UNPACK(type) \
+#define SMALL(type) \
 	case type: \
-		unpack_codes(type, w, stride, bytes, 0, t); \
-		unpack_rest(type, w, stride, bytes, t); \
+		unpack_small(type, w, stride, bytes, t); \
+		unpack_factors(type, w, stride, bytes, t); \
 		break;
-	SMALL_TYPES(UNPACK)
-	SUPER_TYPES(UNPACK)
-#undef UNPACK
+#define SUPER(type) \
+	case type: \
+		unpack_super(type, w, stride, t); \
+		unpack_scales(type, w, stride, t); \
+		break;
+	SMALL_TYPES(SMALL)
+	SUPER_TYPES(SUPER)
+#undef SMALL
+#undef SUPER
 	}
 }
 
