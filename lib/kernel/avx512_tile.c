@@ -597,6 +597,8 @@ struct few {
 	const struct matmul *m;
 	size_t x_group;		/* bytes of activations */
 	size_t wide, narrow;	/* times that so many columns are taken */
+	meet_fn *const *fn;
+	meet_fn *between;	/* one that unpacks, or NULL */
 };
 
 /*
@@ -610,10 +612,10 @@ multiply_group(const struct few *f, struct meet *meet, struct work *k,
 {
 	const struct matmul *m = f->m;
 	const uint8_t *x = (const uint8_t *)m->x + meet->group * f->x_group;
-	meet_fn *const *fn = meet_of(m->type, TILES), *between;
+	meet_fn *between = next != NULL ? f->between : NULL;
 	size_t c = 0, unpacked = 0;
 
-	between = next != NULL ? unpacking(m->type) : NULL;
+	fetch_pages(meet->ahead, 8 * meet->ahead_now * (f->wide + f->narrow));
 	for (size_t i = 0; i < f->wide + f->narrow; i++) {
 		const bool wide = i < f->wide;
 		struct sums *acc = &k->acc[0][c];
@@ -621,7 +623,6 @@ multiply_group(const struct few *f, struct meet *meet, struct work *k,
 
 		meet->x = x + c * m->x_stride;
 		meet->last = n - 1;
-		fetch_pages(meet->ahead, 8 * meet->ahead_now);
 		for (j = 0; y != NULL && j < n; j++)
 			for (int t = 0; t < TILES; t++)
 				__builtin_prefetch((const void *)(y + (c + j) *
@@ -631,7 +632,7 @@ multiply_group(const struct few *f, struct meet *meet, struct work *k,
 			between(meet, acc);
 			meet->next.w += TILE * m->row_bytes;
 		} else {
-			fn[wide](meet, acc);
+			f->fn[wide](meet, acc);
 		}
 		for (j = 0; y != NULL && j < n; j++)
 			for (int t = 0; t < TILES; t++)
@@ -656,7 +657,7 @@ multiply_few(struct work *k, const struct matmul *m, size_t r0, size_t r1)
 		.m = m,
 		.x_group = super ? sizeof(struct act_q8k) :
 		    8 * sizeof(struct act_q8),
-		.narrow = narrow_times(m->n_cols, unpacking(m->type) != NULL),
+		.fn = meet_of(m->type, TILES), .between = unpacking(m->type),
 	};
 	const uint8_t *w = (const uint8_t *)m->w + r0 * m->row_bytes;
 	size_t g, left, unpacked = 0, times, now = 0;
@@ -665,6 +666,7 @@ multiply_few(struct work *k, const struct matmul *m, size_t r0, size_t r1)
 		.n_groups = 1, .next.stride = m->row_bytes,
 	};
 
+	f.narrow = narrow_times(m->n_cols, f.between != NULL);
 	left = m->n_cols - MIN(m->n_cols, f.narrow * NARROW);
 	f.wide = (left + WIDE - 1) / WIDE;
 	times = f.wide + f.narrow;
