@@ -2,7 +2,7 @@
 /*
  * What the files of the AVX-512 set share. Its code needs F, BW, VL, DQ and
  * VNNI, and FMA and BMI2, which every such machine has; cpu_has() asks for
- * all of them.
+ * all of them. PREFETCHW does nothing where it is not known.
  */
 #ifndef PICO_KERNEL_AVX512_H
 #define PICO_KERNEL_AVX512_H

@@ -573,7 +573,8 @@ fetch_pages(const uint8_t *p, size_t step)
 
 /*
  * Where the rows end that this thread had last: those behind them are fetched
- * already. Of others a thread that begins asks for all that it needs at once.
+ * already. Where it begins with others it asks for the first of them, and for the
+ * activations, at once.
  */
 static _Thread_local const uint8_t *fetched;
 

@@ -214,6 +214,20 @@ put_codes(uint32_t type, const struct piece *p, size_t j, size_t half,
 		to[k] = make_codes(type, p, j, half, k);
 }
 
+/* The bytes of a small block. */
+KERNEL void
+take_piece(uint32_t type, const uint8_t *w, size_t stride, size_t j,
+    struct piece *p)
+{
+	if (type == TYPE_Q8_0) {
+		turn_32(w + bytes_at(type, j), stride, p->r, p->more);
+		return;
+	}
+	turn(w + bytes_at(type, j), stride, p->r);
+	if (has_more(type))
+		turn(w + more_at(type, j), stride, p->more);
+}
+
 /* Of small blocks, of which `bytes` are there of each row. */
 KERNEL void
 unpack_small(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
@@ -222,12 +236,7 @@ unpack_small(uint32_t type, const uint8_t *w, size_t stride, size_t bytes,
 	for (size_t j = 0; j < MIN(8, bytes / block_bytes(type)); j++) {
 		struct piece p;
 
-		if (type == TYPE_Q8_0)
-			turn_32(w + bytes_at(type, j), stride, p.r, p.more);
-		else
-			turn(w + bytes_at(type, j), stride, p.r);
-		if (type != TYPE_Q8_0 && has_more(type))
-			turn(w + more_at(type, j), stride, p.more);
+		take_piece(type, w, stride, j, &p);
 		put_codes(type, &p, j, 0, t);
 		put_codes(type, &p, j, 1, t);
 	}
@@ -307,11 +316,11 @@ halves_of(__m512i v)
 	return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
 }
 
-/* Likewise for dmin, which is taken off. */
+/* For dmin, which is taken off. */
 KERNEL __m512
-minus_halves_of(__m512i v)
+minus(__m512 v)
 {
-	return _mm512_xor_ps(_mm512_set1_ps(-0.0f), halves_of(v));
+	return _mm512_xor_ps(_mm512_set1_ps(-0.0f), v);
 }
 
 /* A half of each row. */
@@ -345,8 +354,7 @@ unpack_scales(uint32_t type, const uint8_t *w, size_t stride, struct tile *t)
 	switch (type) {
 	case TYPE_Q2_K:
 		t->d[0] = halves_at(w + 80, stride);
-		t->m[0] = _mm512_xor_ps(_mm512_set1_ps(-0.0f),
-		    halves_at(w + 82, stride));
+		t->m[0] = minus(halves_at(w + 82, stride));
 		break;
 	case TYPE_Q3_K:
 		t->d[0] = halves_of(_mm512_srli_epi32(ends[3], 16));
@@ -356,7 +364,7 @@ unpack_scales(uint32_t type, const uint8_t *w, size_t stride, struct tile *t)
 		break;
 	case TYPE_Q4_K: case TYPE_Q5_K:
 		t->d[0] = halves_of(ends[0]);
-		t->m[0] = minus_halves_of(_mm512_srli_epi32(ends[0], 16));
+		t->m[0] = minus(halves_of(_mm512_srli_epi32(ends[0], 16)));
 		break;
 	default:
 		t->d[0] = halves_of(ends[0]);
