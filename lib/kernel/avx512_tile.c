@@ -644,7 +644,7 @@ multiply_group(const struct few *f, struct meet *meet, struct work *k,
 	return unpacked;
 }
 
-/* Rows of a whole number of TILES tiles. */
+/* Rows of a whole number of TILES tiles, at least one. */
 static void
 multiply_few(struct work *k, const struct matmul *m, size_t r0, size_t r1)
 {
@@ -674,8 +674,7 @@ multiply_few(struct work *k, const struct matmul *m, size_t r0, size_t r1)
 	/* the next rows are fetched while these are multiplied; a bit earlier, since
 	   their first groups are unpacked together with the last ones of these */
 	meet.ahead_now = TILES * tile / all / times / 8;
-	if (r0 < r1)
-		fetch_first(m, w, TILES * tile + tile / times);
+	fetch_first(m, w, TILES * tile + tile / times);
 	fetched = (const uint8_t *)m->w + r1 * m->row_bytes;
 	if (m->n_in < (super ? 8 * 256 : 256))
 		memset(k->acc, 0, sizeof k->acc);
@@ -816,7 +815,8 @@ avx512_tiles(const struct matmul *m, size_t r0, size_t r1)
 	if (!floats && !many) {
 		size_t end = r1 - (r1 - r0) % (TILES * TILE);
 
-		multiply_few(&k, m, r0, end);
+		if (r0 < end)
+			multiply_few(&k, m, r0, end);
 		r0 = end;
 	}
 	for (size_t r = r0; r < r1; r += tiles * TILE) {

@@ -353,14 +353,14 @@ unpack_scales(uint32_t type, const uint8_t *w, size_t stride, struct tile *t)
 	by_fours(s, s);
 	switch (type) {
 	case TYPE_Q2_K:
-		t->d[0] = halves_at(w + 80, stride);
-		t->m[0] = minus(halves_at(w + 82, stride));
+		t->d[0] = halves_at(w + scale_at(type), stride);
+		t->m[0] = minus(halves_at(w + scale_at(type) + 2, stride));
 		break;
 	case TYPE_Q3_K:
 		t->d[0] = halves_of(_mm512_srli_epi32(ends[3], 16));
 		break;
 	case TYPE_Q6_K:
-		t->d[0] = halves_at(w + 208, stride);
+		t->d[0] = halves_at(w + scale_at(type), stride);
 		break;
 	case TYPE_Q4_K: case TYPE_Q5_K:
 		t->d[0] = halves_of(ends[0]);

@@ -30,14 +30,6 @@ before(const struct pico_cand *a, const struct pico_cand *b, double centre)
 	return a->id < b->id;
 }
 
-/* A heap of m candidates, the last one in order on top, so that better ones
-   can replace it. */
-void heap_make(struct pico_cand *heap, size_t m, double centre);
-/* Restores the heap after its top was replaced. */
-void heap_sink(struct pico_cand *heap, size_t m, double centre);
-/* Turns the heap into a list in order. */
-void heap_sort(struct pico_cand *heap, size_t m, double centre);
-
 /* A heap is as good as any way if m of n candidates are wanted. */
 static inline bool
 select_few(size_t n, size_t m)
@@ -45,8 +37,8 @@ select_few(size_t n, size_t m)
 	return m > 0 && m < n / 64;
 }
 
-/* Puts the highest k >= 1 of n logits into `out`, in order. Returns n, or which
-   logit is the first NaN. */
+/* Puts the highest k of n logits into `out`, in order; 1 <= k <= n. Returns n, or
+   which logit is the first NaN. */
 uint32_t select_best(const float *logits, uint32_t n, size_t k,
     struct pico_cand *out);
 /* Brings the first m of n candidates to the front, in order; m <= n. */

@@ -34,7 +34,9 @@ sink(struct pico_cand *heap, size_t m, size_t i, double centre)
 	heap[i] = c;
 }
 
-void
+/* A heap of m candidates, the last one in order on top, so that better ones can
+   replace it. */
+static void
 heap_make(struct pico_cand *heap, size_t m, double centre)
 {
 	size_t i;
@@ -43,13 +45,8 @@ heap_make(struct pico_cand *heap, size_t m, double centre)
 		sink(heap, m, i - 1, centre);
 }
 
-void
-heap_sink(struct pico_cand *heap, size_t m, double centre)
-{
-	sink(heap, m, 0, centre);
-}
-
-void
+/* Turns the heap into a list in order. */
+static void
 heap_sort(struct pico_cand *heap, size_t m, double centre)
 {
 	for (; m > 1; m--) {
@@ -70,7 +67,7 @@ by_heap(struct pico_cand *cand, size_t n, size_t m, double centre)
 		if (!before(&cand[i], &cand[0], centre))
 			continue;
 		swap(&cand[i], &cand[0]);
-		heap_sink(cand, m, centre);
+		sink(cand, m, 0, centre);
 	}
 	heap_sort(cand, m, centre);
 }
@@ -206,9 +203,9 @@ select_best(const float *logits, uint32_t n, size_t k, struct pico_cand *out)
 			heap_make(out, k, INFINITY);
 		if (i >= k && before(&c, &out[0], INFINITY)) {
 			out[0] = c;
-			heap_sink(out, k, INFINITY);
+			sink(out, k, 0, INFINITY);
 		}
 	}
-	heap_sort(out, MIN(k, n), INFINITY);
+	heap_sort(out, k, INFINITY);
 	return n;
 }
