@@ -43,8 +43,7 @@ pico_sampler_free(struct pico_sampler *s)
 	free(s);
 }
 
-/* Steps that would change nothing, of those that come before top-k in the usual
-   order. */
+/* Steps that would change nothing. */
 static bool
 rests(const struct pico_chain *chain, const struct pico_step *step)
 {
@@ -58,9 +57,39 @@ rests(const struct pico_chain *chain, const struct pico_step *step)
 		return !(step->a > 0) || step->b < 1;
 	case PICO_S_TOP_N_SIGMA:
 		return !(step->a >= 0);
+	case PICO_S_TYPICAL:
+		return step->a >= 1;
+	case PICO_S_XTC:
+		return !(step->a > 0);
 	default:
 		return false;
 	}
+}
+
+/* Whether the best candidate is drawn, whatever the others are: the temperature is
+   0, and no step might do without the best. */
+static bool
+greedy(const struct pico_chain *chain)
+{
+	const struct pico_step *step = chain->steps;
+	bool cold = false;
+	size_t i;
+
+	for (i = 0; i < chain->n_steps; i++, step++) {
+		switch (step->kind) {
+		case PICO_S_TOP_K:
+		case PICO_S_TOP_P:
+		case PICO_S_MIN_P:
+			break;
+		case PICO_S_TEMP:
+			cold = cold || (step->a <= 0 && !(step->b > 0));
+			break;
+		default:
+			if (!rests(chain, step))
+				return false;
+		}
+	}
+	return cold;
 }
 
 static int
@@ -100,10 +129,11 @@ run_step(struct pico_sampler *s, const struct pico_step *step,
 }
 
 /* Leaves the candidates with their probabilities, sorted as far as they happen
-   to be. */
+   to be. No more than the `most` best ones decide. */
 static int
 run(struct pico_sampler *s, const struct pico_chain *chain,
-    const float *logits, const struct pico_seq *seq, struct pico_err *err)
+    const float *logits, const struct pico_seq *seq, size_t most,
+    struct pico_err *err)
 {
 	size_t i, first = 0, k = s->n_vocab;
 
@@ -121,6 +151,7 @@ run(struct pico_sampler *s, const struct pico_chain *chain,
 	if (first < chain->n_steps &&
 	    chain->steps[first].kind == PICO_S_TOP_K)
 		k = top_k_of(&chain->steps[first], s->n_vocab);
+	k = MIN(k, most);
 	if (!select_few(s->n_vocab, k))
 		k = s->n_vocab;
 	if (cands_load(s, logits, k, err) < 0)
@@ -137,7 +168,7 @@ pico_sampler_run(struct pico_sampler *s, const struct pico_chain *chain,
     const float *logits, const struct pico_seq *seq,
     const struct pico_cand **out, struct pico_err *err)
 {
-	if (run(s, chain, logits, seq, err) < 0)
+	if (run(s, chain, logits, seq, s->n_vocab, err) < 0)
 		return -1;
 	cands_sort(s, s->n);
 	*out = s->cand;
@@ -153,7 +184,7 @@ pico_sampler_draw(struct pico_sampler *s, const struct pico_chain *chain,
 	const struct pico_step *step = chain->steps;
 	size_t i, k = 0;
 
-	if (run(s, chain, logits, seq, err) < 0)
+	if (run(s, chain, logits, seq, greedy(chain) ? 1 : s->n_vocab, err) < 0)
 		return -1;
 	*id = pico_choose(s->cand, cands_gather(s, INFINITY, u, true, 1), u);
 	for (i = 0; i < chain->n_steps; i++, step++) {
