@@ -59,6 +59,11 @@ static inline bool add_u64(uint64_t a, uint64_t b, uint64_t *r)
    wanted. n * size = 0 gives a valid pointer. free() it. */
 void *mem_new(uint64_t n, uint64_t size, const char *what,
     struct pico_err *err);
+/* n zeroed bytes in pages of 2 MB, which take a tenth of the time that as many
+   bytes in small ones do when they are touched first, but are then in memory as a
+   whole. NULL where the system has none, or n is less than one. */
+void *mem_huge(uint64_t n);
+void mem_huge_free(void *p, uint64_t n);
 /* Makes room for at least `need` elements in a growing array; keeps contents.
    Doubles, so that appending is linear. */
 int mem_grow(void *arrayp, size_t *cap, size_t need, size_t size,

@@ -13,6 +13,7 @@
 #define CHUNK_STEP 16		/* fewer by so many, where memory is scarce */
 #define LOGITS_BLOCK 32		/* rows of logits made at once... */
 #define LOGITS_FEW 8		/* ...and where memory is scarce */
+#define LITTLE 8		/* so small a part of the weights is little */
 /* Of a scarce memory what columns may take: more of them save passes over the
    weights, fewer save weights that must be read. From so many bytes on the part
    is a smaller one: a model in 128 to 512 MB is to leave that memory to weights
@@ -456,8 +457,10 @@ pico_ctx_new(const struct pico_model *m, const struct pico_ctx_params *params,
 	c->chunk = p->chunk;
 	c->block = l.block;
 	c->k = kernels_get(err);
+	/* a cache that is little beside the weights does not grow */
 	if (c->k == NULL || kv_init(&c->kv, &m->h, (enum kv_type)p->kv,
-	    p->n_ctx, p->n_seq, err) < 0 || take_buffers(c, m, err) < 0)
+	    p->n_ctx, p->n_seq, !l.scarce && l.plan.kv <= m->weight_bytes /
+	    LITTLE, err) < 0 || take_buffers(c, m, err) < 0)
 		goto bad;
 	c->pool = pool_new(p->n_threads, err);
 	if (c->pool == NULL)

@@ -56,10 +56,24 @@ kv_bytes(const struct hparams *h, enum kv_type type, uint32_t n_ctx,
 	    mul_u64(one, n_seq, bytes);
 }
 
+/* Memory for keys or values of a layer, or NULL. */
+static uint8_t *
+take(struct kv *kv, uint8_t **huge, uint64_t cells, uint64_t bytes,
+    const char *what, struct pico_err *err)
+{
+	uint8_t *p = *huge;
+
+	if (kv->huge == NULL)
+		return mem_new(cells, bytes, what, err);
+	*huge += cells * bytes;
+	return p;
+}
+
 int
 kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
-    uint32_t n_ctx, uint32_t n_seq, struct pico_err *err)
+    uint32_t n_ctx, uint32_t n_seq, bool at_once, struct pico_err *err)
 {
+	uint8_t *huge;
 	uint64_t cells;
 	uint32_t il;
 
@@ -81,6 +95,10 @@ kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
 		return -1;
 	for (il = 0; il < n_seq; il++)
 		kv->pure[il] = n_ctx;
+	if (at_once && !arch_recurrent(h->arch) && kv_bytes(h, type,
+	    (uint32_t)kv_room(n_ctx), n_seq, &kv->huge_bytes))
+		kv->huge = mem_huge(kv->huge_bytes);
+	huge = kv->huge;
 	/* large zeroed blocks are pages that cost nothing until touched */
 	for (il = 0; il < h->n_layer; il++) {
 		uint64_t heads = h->n_head_kv[il];
@@ -92,9 +110,9 @@ kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
 				return -1;
 			continue;
 		}
-		kv->k[il] = mem_new(cells, heads * kv->row_k, "KV cache, keys",
-		    err);
-		kv->v[il] = mem_new(cells, heads * kv->row_v,
+		kv->k[il] = take(kv, &huge, cells, heads * kv->row_k,
+		    "KV cache, keys", err);
+		kv->v[il] = take(kv, &huge, cells, heads * kv->row_v,
 		    "KV cache, values", err);
 		if (kv->k[il] == NULL || kv->v[il] == NULL)
 			return -1;
@@ -108,13 +126,14 @@ kv_free(struct kv *kv)
 	uint32_t il;
 
 	for (il = 0; il < kv->h->n_layer; il++) {
-		if (kv->k != NULL)
+		if (kv->k != NULL && kv->huge == NULL)
 			free(kv->k[il]);
-		if (kv->v != NULL)
+		if (kv->v != NULL && kv->huge == NULL)
 			free(kv->v[il]);
 		if (kv->state != NULL)
 			free(kv->state[il]);
 	}
+	mem_huge_free(kv->huge, kv->huge_bytes);
 	free(kv->k);
 	free(kv->v);
 	free(kv->state);

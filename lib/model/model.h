@@ -441,6 +441,8 @@ struct kv {
 	uint32_t n_ctx, n_seq;
 	size_t row_k, row_v;		/* bytes of a key and a value */
 	uint8_t **k, **v;		/* n_layer each: [seq][head][pos] */
+	void *huge;			/* all of them, if they lie together */
+	uint64_t huge_bytes;
 	float **state;			/* n_layer: [seq], of kv_state() floats */
 	int32_t *tokens;		/* [seq][pos] */
 	uint32_t *n;			/* positions filled, by sequence */
@@ -461,8 +463,10 @@ bool kv_bytes(const struct hparams *h, enum kv_type type, uint32_t n_ctx,
 /* Floats of the state of a sequence in a layer; 0 if there is a cache. */
 uint64_t kv_state(const struct hparams *h);
 float *kv_state_of(const struct kv *kv, uint32_t layer, uint32_t seq);
+/* at_once: all of the cache may be in memory from the first token on, if that
+   is faster. */
 int kv_init(struct kv *kv, const struct hparams *h, enum kv_type type,
-    uint32_t n_ctx, uint32_t n_seq, struct pico_err *err);
+    uint32_t n_ctx, uint32_t n_seq, bool at_once, struct pico_err *err);
 void kv_free(struct kv *kv);
 /* No more than the first n positions of a sequence; of a state, nothing if it
    has more than n. */
