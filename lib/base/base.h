@@ -69,6 +69,13 @@ void mem_huge_free(void *p, uint64_t n);
 int mem_grow(void *arrayp, size_t *cap, size_t need, size_t size,
     const char *what, struct pico_err *err);
 
+/* Asks for n bytes from p on to come to the caches; they need not be there. */
+static inline void fetch_bytes(const void *p, size_t n)
+{
+	for (size_t i = 0; i < n; i += 64)
+		__builtin_prefetch((const char *)p + i);
+}
+
 /* ---- bytes in little-endian files, any alignment ---- */
 
 static inline uint16_t get_u16(const void *p)
@@ -250,6 +257,9 @@ struct pool;
 struct pool *pool_new(unsigned n, struct pico_err *err);
 void pool_free(struct pool *p);
 unsigned pool_n(const struct pool *p);
+/* The parts into which a job is cut at first, one for each thread that has a core
+   of its own. */
+unsigned pool_parts(const struct pool *p);
 /*
  * Calls fn(data, lo, hi) with ranges that cut 0..n into shares, all but the
  * last of them a multiple of `grain` long, on whatever threads are free. Which

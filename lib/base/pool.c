@@ -288,3 +288,9 @@ pool_n(const struct pool *p)
 {
 	return p->n;
 }
+
+unsigned
+pool_parts(const struct pool *p)
+{
+	return p->n_parts;
+}

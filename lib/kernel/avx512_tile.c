@@ -571,26 +571,15 @@ fetch_pages(const uint8_t *p, size_t step)
 		_mm_prefetch((const void *)(p + i * PAGE), _MM_HINT_T1);
 }
 
-/*
- * Where the rows end that this thread had last: those behind them are fetched
- * already. Where it begins with others it asks for the first of them, and for the
- * activations, at once.
- */
+/* The rows that this thread has fetched already. Where it begins with others it
+   asks for the first of them at once. */
 static _Thread_local const uint8_t *fetched;
 
 static void
-fetch_first(const struct matmul *m, const uint8_t *w, size_t bytes)
+fetch_first(const uint8_t *w, size_t bytes)
 {
-	const size_t x = kernel_act_bytes(kernel_act_kind(m->type), m->n_in);
-
-	if (w == fetched)
-		return;
-	for (size_t i = 0; i < bytes; i += 64)
+	for (size_t i = 0; w != fetched && i < bytes; i += 64)
 		_mm_prefetch((const void *)(w + i), _MM_HINT_T1);
-	for (size_t c = 0; c < m->n_cols; c++)
-		for (size_t i = 0; i < x; i += 64)
-			_mm_prefetch((const void *)((const uint8_t *)m->x +
-			    c * m->x_stride + i), _MM_HINT_T0);
 }
 
 /* What is the same for all groups of some rows. */
@@ -661,7 +650,9 @@ multiply_few(struct work *k, const struct matmul *m, size_t r0, size_t r1)
 		.fn = meet_of(m->type, TILES), .between = unpacking(m->type),
 	};
 	const uint8_t *w = (const uint8_t *)m->w + r0 * m->row_bytes;
-	size_t g, left, unpacked = 0, times, now = 0;
+	const uint8_t *const end = (const uint8_t *)m->w + r1 * m->row_bytes;
+	const uint8_t *const next = m->next != NULL ? m->next : end;
+	size_t g, left, unpacked = 0, times, now = 0, early;
 	struct meet meet = {
 		.offset = code_offset(m->type), .x_stride = m->x_stride,
 		.n_groups = 1, .next.stride = m->row_bytes,
@@ -673,16 +664,21 @@ multiply_few(struct work *k, const struct matmul *m, size_t r0, size_t r1)
 	times = f.wide + f.narrow;
 	/* the next rows are fetched while these are multiplied; a bit earlier, since
 	   their first groups are unpacked together with the last ones of these */
+	early = tile / times;
 	meet.ahead_now = TILES * tile / all / times / 8;
-	fetch_first(m, w, TILES * tile + tile / times);
-	fetched = (const uint8_t *)m->w + r1 * m->row_bytes;
+	fetch_first(w, TILES * tile + early);
+	fetched = next;
 	if (m->n_in < (super ? 8 * 256 : 256))
 		memset(k->acc, 0, sizeof k->acc);
 	for (size_t r = r0; r < r1; r += TILES * TILE, w += TILES * tile) {
-		meet.ahead = w + TILES * tile + tile / times;
+		meet.ahead = w + TILES * tile + early;
+		if (meet.ahead >= end && next != end) {
+			meet.ahead = next;
+			meet.ahead_now = (TILES * tile + early) / all / times / 8;
+		}
 		for (g = 0; g < all; g++, now = !now) {
-			bool end = g + 1 == all;
-			bool last = end && r + TILES * TILE == r1;
+			bool whole = g + 1 == all;
+			bool last = whole && r + TILES * TILE == r1;
 
 			for (; unpacked < TILES; unpacked++)
 				unpack_tile(m->type, w + g * group +
@@ -693,11 +689,11 @@ multiply_few(struct work *k, const struct matmul *m, size_t r0, size_t r1)
 				meet.tile[t] = &k->few[now][t];
 			meet.group = g;
 			meet.n_blocks = m->n_in / 32 - 8 * g;
-			meet.next.w = end ? w + TILES * tile :
+			meet.next.w = whole ? w + TILES * tile :
 			    w + (g + 1) * group;
 			unpacked = multiply_group(&f, &meet, k,
 			    last ? NULL : k->few[!now],
-			    end ? m->y + r : NULL);
+			    whole ? m->y + r : NULL);
 		}
 	}
 }

@@ -164,10 +164,12 @@ size_t kernel_act_bytes(enum act_kind kind, size_t n);
  *	y[c * y_stride + r] = row r of w . column c of x
  * The columns are prepared as kernel_act_kind(type) says: float rows as they
  * are, others by quantize(). n_in is a whole number of blocks of the type.
+ * `next`, if it is not NULL, is where weights lie that the same thread will read
+ * after these: a kernel that fetches ahead goes on there, not behind its rows.
  */
 struct matmul {
 	uint32_t type;		/* of the weights */
-	const void *w;
+	const void *w, *next;
 	size_t row_bytes, n_in;	/* rows follow each other without gaps */
 	const void *x;
 	size_t x_stride;	/* bytes from column to column */

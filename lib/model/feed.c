@@ -9,9 +9,6 @@
 
 #include "model.h"
 
-/* Elements that stay on one thread. */
-#define SOME 64
-
 struct feed_rows {
 	float *gate, *up;
 };
@@ -40,7 +37,7 @@ struct network {
 	struct pico_ctx *c;
 	const struct layer *l;
 	struct feed_rows rows;
-	size_t width;
+	size_t width, n;	/* elements of a row, and of all */
 };
 
 /*
@@ -60,11 +57,12 @@ clamp_gate(float *g, float *u, size_t n)
 	}
 }
 
-/* gate = f(gate) * up, or up = f(up) */
+/* gate = f(gate) * up, or up = f(up): elements lo..hi of all rows. Those of the next
+   row are likely to be next. */
 static void
 activate(void *data, size_t lo, size_t hi)
 {
-	struct network *f = data;
+	const struct network *f = data;
 	const struct arch *a = f->c->m->h.arch;
 	const struct kernels *k = f->c->k;
 	float *g = f->rows.gate, *u = f->rows.up;
@@ -76,17 +74,13 @@ activate(void *data, size_t lo, size_t hi)
 			u[i] /= f->l->act_scales[i % f->width];
 		return;
 	}
+	if (hi + f->width <= f->n) {
+		fetch_bytes(g + lo + f->width, (hi - lo) * sizeof *g);
+		fetch_bytes(u + lo + f->width, (hi - lo) * sizeof *u);
+	}
 	if (a->clamp_gate)
 		clamp_gate(g + lo, u + lo, hi - lo);
 	k->gate(a->act, g + lo, u + lo, hi - lo);
-}
-
-/* gate and up of n rows become what meets down, which is returned. */
-static const float *
-activated(struct network *f, const struct ffn *w, size_t n)
-{
-	pool_run(f->c->pool, n * f->width, SOME, activate, f);
-	return weight_is(&w->gate) ? f->rows.gate : f->rows.up;
 }
 
 /* n rows through a network. */
@@ -95,9 +89,11 @@ pass(struct pico_ctx *c, const struct layer *l, const struct ffn *w,
     const float *in, size_t n, float *out)
 {
 	struct space space = { .base = c->work };
-	struct network f = { .c = c, .l = l, .width = w->up.n_out };
+	struct network f = {
+		.c = c, .l = l, .width = w->up.n_out, .n = n * w->up.n_out,
+	};
 	bool gated = weight_is(&w->gate);
-	struct product both[2];
+	struct product both[2], down = { &w->down, out, 0 };
 
 	f.rows = lay_out(&space, n, f.width);
 	both[0] = (struct product){ &w->up, f.rows.up, 0 };
@@ -106,7 +102,8 @@ pass(struct pico_ctx *c, const struct layer *l, const struct ffn *w,
 		both[1] = (struct product){ &w->up, f.rows.up, 0 };
 	}
 	multiply(c, in, n, both, gated ? 2 : 1);
-	multiply_one(c, &w->down, activated(&f, w, n), n, out);
+	multiply_parts(c, gated ? f.rows.gate : f.rows.up, n, w->down.n_group,
+	    &down, 1, activate, &f);
 }
 
 /* ---- which experts ---- */
@@ -335,7 +332,8 @@ experts_of_one(struct pico_ctx *c, const struct layer *l, const float *in)
 			p[i] = (struct product){
 			    &l->experts[chosen[i].expert].down, c->ye + i * d,
 			    i };
-		multiply_parts(c, activated(&f, l->experts, n), 1, n, p, n);
+		multiply_parts(c, weight_is(&l->experts->gate) ? f.rows.gate :
+		    f.rows.up, 1, n, p, n, activate, &f);
 		for (i = 0; i < n; i++)
 			c->k->axpy(c->mix, chosen[i].weight, c->ye + i * d, d);
 	}

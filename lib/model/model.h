@@ -249,6 +249,8 @@ struct weight {
 				   for its own part of a row; else 1 */
 	size_t row_bytes;
 	const float *bias;	/* n_out, or NULL */
+	const struct weight *next;	/* what is multiplied after it, or NULL
+					   where that is not known */
 	/* for weights that are not kept in memory */
 	uint32_t number;	/* place in the model's list */
 	int shard;
@@ -614,9 +616,11 @@ struct product {
 #define PRODUCTS 16
 
 /* y = W x (+ bias) for up to PRODUCTS matrices, and n_cols rows x of n_parts *
-   n_in values. y is not x. */
+   n_in values. y is not x. make(data, lo, hi), if not NULL, makes elements lo..hi
+   of x before, counted through all rows; each thread does some. */
 void multiply_parts(struct pico_ctx *c, const float *x, size_t n_cols,
-    size_t n_parts, const struct product *p, size_t n);
+    size_t n_parts, const struct product *p, size_t n, pool_fn *make,
+    void *data);
 /* The same where each matrix meets whole rows: its n_group * n_in values. */
 void multiply(struct pico_ctx *c, const float *x, size_t n_cols,
     const struct product *p, size_t n);
@@ -650,7 +654,7 @@ void want_after(struct pico_ctx *c, uint32_t il);
 
 /* Queries of a layer, and its keys and values in the cache: n_q queries of
    head_k for each column, and where the sums of head_v go. */
-void attend_all(struct pico_ctx *c, uint32_t il, const float *q, float *out,
+void attend_all(struct pico_ctx *c, uint32_t il, float *q, float *out,
     const float *sinks);
 /* Puts the keys and values of a column's heads into the cache. */
 void keep_row(struct pico_ctx *c, uint32_t il, size_t col, const float *k,

@@ -604,6 +604,28 @@ is_leftover(struct pico_str name)
 	return false;
 }
 
+/* Tells of each weight what is read after it. They were found in that order. */
+static void
+link_weights(struct pico_model *m)
+{
+	struct weight unknown, *last = &m->output;
+	const struct layer *l;
+	size_t i;
+
+	if (arch_recurrent(m->h.arch))
+		return;
+	for (l = m->layers; l < m->layers + m->h.n_layer; l++) {
+		for (i = l->first; i < l->first_expert; i++) {
+			last->next = m->weights[i];
+			last = m->weights[i];
+		}
+		/* which experts come between is not known */
+		if (l->first_expert < l->end)
+			last = &unknown;
+	}
+	last->next = &m->output;
+}
+
 int
 weights_find(struct pico_model *m, struct pico_err *err)
 {
@@ -632,6 +654,7 @@ weights_find(struct pico_model *m, struct pico_err *err)
 			goto out;
 		}
 	}
+	link_weights(m);
 	r = 0;
 out:
 	free(f.used);
