@@ -148,6 +148,22 @@ prompts() {
 	done
 }
 
+# A cache of 4 MB is an eighth of these weights at most and lies in huge pages
+# where the system has them; one of 33 MB is more and does not.
+@test "exact: a cache beside which the weights are large, or small" {
+	"$BUILD_DIR/bench/mkmodel" -q --shape tinyllama --layers 2 --vocab 4000 \
+	    --type Q8_0 -o m.gguf
+	for seed in 1 2 3 4 5 6 7 8; do
+		ids $seed $((seed * 9))
+	done >p
+	for kv in f16 f32 q8_0; do
+		pico-generate -m m.gguf --kv-type $kv -c 2048 -n 12 -j 1 p >one
+		pico-generate -m m.gguf --kv-type $kv -c 2048 -n 12 -j 8 p >many
+		cmp one many
+		[ "$(wc -l <one)" -eq 8 ]
+	done
+}
+
 @test "exact: a batch whose sequences end early, by any reason" {
 	prompts >p
 	o='-n 40 -s 3 -q -b --stop th --stop e. --stop-id 275'
