@@ -24,15 +24,24 @@
    fit in 16 bits. */
 #define MAX_PIECES 0xffff
 
-/* What follows is on another cache line: threads do not slow each other down. */
-#define OTHER_LINE(name) char name[64]
+#define LINE 64		/* bytes of a cache line */
+/* What follows is on another one: threads do not slow each other down. */
+#define OTHER_LINE(name) char name[LINE]
 
-/* The pieces of a thread's part that nobody has taken yet, from lo to hi, with
-   the number of the job, so that nobody takes those of another: job << 32 |
-   lo << 16 | hi. */
+/*
+ * A thread's part of a job: the pieces that nobody has taken yet, from lo to hi,
+ * with the number of the job, so that nobody takes those of another: job << 32 |
+ * lo << 16 | hi. What else a thread must know is on the same line, which is all
+ * that it waits for: between processors that are far from each other a line
+ * takes 200 ns.
+ */
 struct part {
-	_Atomic uint64_t left;
-	OTHER_LINE(gap);
+	_Alignas(LINE) _Atomic uint64_t left;
+	/* read only by those who hold pieces */
+	pool_fn *fn;
+	void *data;
+	size_t items, piece;	/* items in all, and in a piece */
+	size_t pieces;
 };
 
 struct pool {
@@ -43,6 +52,7 @@ struct pool {
 	bool small_stack;	/* the caller's: it does not compute, but waits */
 	atomic_uint sleepers;
 	atomic_bool quit, caller_waits;
+	void *parts;		/* memory for them */
 	struct part *part;	/* the last one is the caller's, or in its
 				   place another worker's; if there are more
 				   threads, they have one together */
@@ -51,11 +61,6 @@ struct pool {
 	struct worker *worker;
 	OTHER_LINE(gap);
 	atomic_uint job;	/* the number of the last one */
-	/* it; read only by those who hold pieces of it */
-	pool_fn *fn;
-	void *data;
-	size_t items, piece;	/* items in all, and in a piece */
-	size_t pieces;
 	OTHER_LINE(gap2);
 	atomic_size_t done;	/* pieces that are computed */
 	OTHER_LINE(gap3);
@@ -77,13 +82,12 @@ relax(void)
 #endif
 }
 
-/* Takes half of what is left of part i, from its front or its back, into *lo and
+/* Takes half of what is left of a part, from its front or its back, into *lo and
    *hi; false if nothing is. */
 static bool
-take(struct pool *p, unsigned i, uint32_t job, bool front, size_t *lo,
-    size_t *hi)
+take(struct part *part, uint32_t job, bool front, size_t *lo, size_t *hi)
 {
-	uint64_t left = atomic_load(&p->part[i].left), after;
+	uint64_t left = atomic_load(&part->left), after;
 	uint64_t first, end, half;
 
 	do {
@@ -93,7 +97,7 @@ take(struct pool *p, unsigned i, uint32_t job, bool front, size_t *lo,
 			return false;
 		half = (end - first + 1) / 2;
 		after = front ? left + (half << 16) : left - half;
-	} while (!atomic_compare_exchange_weak(&p->part[i].left, &left, after));
+	} while (!atomic_compare_exchange_weak(&part->left, &left, after));
 	*lo = front ? first : end - half;
 	*hi = front ? first + half : end;
 	return true;
@@ -106,13 +110,16 @@ work(struct pool *p, unsigned self, uint32_t job)
 	size_t lo, hi, end, pieces = 0, mine = 0;
 	unsigned k;
 
-	for (k = 0; k < p->n_parts; k++)
-		while (take(p, (self + k) % p->n_parts, job, k == 0, &lo, &hi)) {
-			end = MIN(hi * p->piece, p->items);
-			pieces = p->pieces;
-			p->fn(p->data, lo * p->piece, end);
+	for (k = 0; k < p->n_parts; k++) {
+		struct part *part = &p->part[(self + k) % p->n_parts];
+
+		while (take(part, job, k == 0, &lo, &hi)) {
+			end = MIN(hi * part->piece, part->items);
+			pieces = part->pieces;
+			part->fn(part->data, lo * part->piece, end);
 			mine += hi - lo;
 		}
+	}
 	/* once, since all write there; from here on the next job may be made */
 	if (mine == 0 || atomic_fetch_add(&p->done, mine) + mine < pieces ||
 	    !atomic_load(&p->caller_waits))
@@ -120,6 +127,14 @@ work(struct pool *p, unsigned self, uint32_t job)
 	(void)pthread_mutex_lock(&p->lock);
 	(void)pthread_cond_signal(&p->finished);
 	(void)pthread_mutex_unlock(&p->lock);
+}
+
+/* The number of the last job that a thread can know of. */
+static uint32_t
+last_job(struct pool *p, unsigned i)
+{
+	return i < p->n_parts ? (uint32_t)(atomic_load(&p->part[i].left) >> 32) :
+	    atomic_load(&p->job);
 }
 
 static void *
@@ -131,9 +146,9 @@ worker_main(void *arg)
 	unsigned i;
 
 	while (!atomic_load(&p->quit)) {
-		for (i = 0; i < SPINS && atomic_load(&p->job) == seen; i++)
+		for (i = 0; i < SPINS && last_job(p, w->i) == seen; i++)
 			relax();
-		if (atomic_load(&p->job) == seen) {
+		if (i == SPINS) {
 			(void)pthread_mutex_lock(&p->lock);
 			atomic_fetch_add(&p->sleepers, 1);
 			while (atomic_load(&p->job) == seen)
@@ -141,26 +156,34 @@ worker_main(void *arg)
 			atomic_fetch_sub(&p->sleepers, 1);
 			(void)pthread_mutex_unlock(&p->lock);
 		}
-		seen = atomic_load(&p->job);
+		seen = last_job(p, w->i);
 		work(p, w->i, seen);
 	}
 	return NULL;
 }
 
-/* Begins the next job, of p->pieces pieces; returns its number. */
+/* Begins the next job, of which this is a part with all but its pieces; returns
+   its number. */
 static uint32_t
-post(struct pool *p)
+post(struct pool *p, const struct part *all)
 {
 	uint32_t job = atomic_load(&p->job) + 1;
 	uint64_t lo = 0, hi;
 	unsigned i;
 
-	/* nobody looks at these before they see the number: in any order */
+	/* nobody looks at what is written before they see the number */
 	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
 	for (i = 0; i < p->n_parts; i++, lo = hi) {
-		hi = p->pieces * (i + 1) / p->n_parts;
-		atomic_store_explicit(&p->part[i].left, (uint64_t)job << 32 |
-		    lo << 16 | hi, memory_order_relaxed);
+		struct part *part = &p->part[i];
+
+		part->fn = all->fn;
+		part->data = all->data;
+		part->items = all->items;
+		part->piece = all->piece;
+		part->pieces = all->pieces;
+		hi = all->pieces * (i + 1) / p->n_parts;
+		atomic_store_explicit(&part->left, (uint64_t)job << 32 |
+		    lo << 16 | hi, memory_order_release);
 	}
 	atomic_store(&p->job, job);
 	if (atomic_load(&p->sleepers) > 0) {
@@ -179,6 +202,7 @@ void
 pool_run(struct pool *p, size_t n, size_t grain, pool_fn *fn, void *data)
 {
 	size_t grains = n / grain + (n % grain != 0);
+	struct part all = { .fn = fn, .data = data, .items = n };
 	uint32_t job;
 	unsigned i;
 
@@ -188,20 +212,17 @@ pool_run(struct pool *p, size_t n, size_t grain, pool_fn *fn, void *data)
 		fn(data, 0, n);
 		return;
 	}
-	p->fn = fn;
-	p->data = data;
-	p->items = n;
-	p->piece = ((grains - 1) / MAX_PIECES + 1) * grain;
-	p->pieces = (n - 1) / p->piece + 1;
-	job = post(p);
+	all.piece = ((grains - 1) / MAX_PIECES + 1) * grain;
+	all.pieces = (n - 1) / all.piece + 1;
+	job = post(p, &all);
 	if (!p->small_stack)
 		work(p, p->n - 1, job);
-	for (i = 0; i < SPINS && atomic_load(&p->done) < p->pieces; i++)
+	for (i = 0; i < SPINS && atomic_load(&p->done) < all.pieces; i++)
 		relax();
-	if (atomic_load(&p->done) < p->pieces) {
+	if (atomic_load(&p->done) < all.pieces) {
 		(void)pthread_mutex_lock(&p->lock);
 		atomic_store(&p->caller_waits, true);
-		while (atomic_load(&p->done) < p->pieces)
+		while (atomic_load(&p->done) < all.pieces)
 			(void)pthread_cond_wait(&p->finished, &p->lock);
 		atomic_store(&p->caller_waits, false);
 		(void)pthread_mutex_unlock(&p->lock);
@@ -228,11 +249,13 @@ pool_new(unsigned n, struct pico_err *err)
 	(void)pthread_cond_init(&p->wake, NULL);
 	(void)pthread_cond_init(&p->finished, NULL);
 	p->worker = mem_new(n, sizeof *p->worker, "thread pool", err);
-	p->part = mem_new(p->n_parts, sizeof *p->part, "thread pool", err);
-	if (p->worker == NULL || p->part == NULL) {
+	p->parts = mem_new(p->n_parts + 1, sizeof *p->part, "thread pool", err);
+	if (p->worker == NULL || p->parts == NULL) {
 		pool_free(p);
 		return NULL;
 	}
+	p->part = (void *)((uint8_t *)p->parts + (LINE - (uintptr_t)p->parts %
+	    LINE) % LINE);
 	(void)pthread_attr_init(&attr);
 	(void)pthread_attr_setstacksize(&attr, STACK_SIZE);
 	/* signals are the caller's, who may hold them back for a while; but not
@@ -270,15 +293,14 @@ pool_free(struct pool *p)
 		return;
 	if (p->started > 0) {
 		atomic_store(&p->quit, true);
-		p->pieces = 0;
-		(void)post(p);
+		(void)post(p, &(struct part){0});
 		for (i = 0; i < p->started; i++)
 			(void)pthread_join(p->worker[i].thread, NULL);
 	}
 	(void)pthread_cond_destroy(&p->wake);
 	(void)pthread_cond_destroy(&p->finished);
 	(void)pthread_mutex_destroy(&p->lock);
-	free(p->part);
+	free(p->parts);
 	free(p->worker);
 	free(p);
 }
